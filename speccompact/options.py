@@ -1,0 +1,37 @@
+"""Runtime options: nothing here changes a byte of the output, only time and memory."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from speccompact.errors import ArgumentError
+
+Kernels = Literal["auto", "torch", "numba"]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to run.
+
+    Attributes:
+        threads: CPU threads; 0 means all cores that the process may use.
+        device: a torch device name, "cpu" or "cuda" (with an index where there are several).
+        kernels: "torch" (reference), "numba" (fused, CPU only) or "auto".
+        window: tokens of every slot that one target pass scores while compressing; 0 means automatic.
+        drafter: name of the drafter used while decompressing; only "none" exists so far.
+    """
+
+    threads: int = 0
+    device: str = "cpu"
+    kernels: Kernels = "auto"
+    window: int = 0
+    drafter: str = "none"
+
+    def __post_init__(self) -> None:
+        if self.threads < 0:
+            raise ArgumentError(f"threads is {self.threads}; choose 0 (all) or more")
+        if self.window < 0:
+            raise ArgumentError(f"window is {self.window}; choose 0 (automatic) or more")
+        if self.kernels not in ("auto", "torch", "numba"):
+            raise ArgumentError(f'kernels is "{self.kernels}"; choose auto, torch or numba')
+        if self.drafter != "none":
+            raise ArgumentError(f'drafter is "{self.drafter}"; only none is available')
