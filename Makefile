@@ -1,0 +1,55 @@
+# make demo | test | lint | venv | clean. Everything lives in .venv and build/; nothing outside the tree is touched
+# but the model store in the user's cache directory.
+
+# The first interpreter that is new enough; override with make PYTHON=...
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
+MODEL ?= smollm2-135m
+SAMPLE ?= samples/essay.txt
+
+VENV := .venv
+BIN := $(VENV)/bin
+DEMO := build/demo
+PIP_INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt
+
+.PHONY: demo test lint venv model clean
+.DELETE_ON_ERROR:
+
+venv: $(VENV)/run.stamp
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; name it with make PYTHON=..." >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+# The torch wheel is large: the first install takes minutes.
+$(VENV)/run.stamp: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP_INSTALL) --editable .
+	@touch $@
+
+$(VENV)/dev.stamp: $(VENV)/run.stamp
+	$(PIP_INSTALL) --editable '.[dev]'
+	@touch $@
+
+demo: $(VENV)/run.stamp
+	@mkdir -p $(DEMO)
+	$(BIN)/speccompact models pull $(MODEL)
+	$(BIN)/speccompact compress --force --model $(MODEL) --output $(DEMO)/sample.spc $(SAMPLE)
+	$(BIN)/speccompact inspect $(DEMO)/sample.spc
+	$(BIN)/speccompact decompress --force --output $(DEMO)/sample.txt $(DEMO)/sample.spc
+	cmp $(SAMPLE) $(DEMO)/sample.txt
+	$(BIN)/speccompact bench --model $(MODEL) $(SAMPLE)
+
+# Offline, tests with the real model are skipped and reported so; with CI set a missing model is an error.
+model: $(VENV)/run.stamp
+	@$(BIN)/speccompact models pull --quiet $(MODEL) || echo "no $(MODEL): tests with the real model cannot run" >&2
+
+test: $(VENV)/dev.stamp model
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/dev.stamp
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+clean:
+	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
