@@ -1,0 +1,66 @@
+"""What a finished run reports, and how a running one tells how far it is."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+Progress = Callable[[int], None]
+"""Called with the number of input bytes done so far (content bytes when compressing, compressed bytes when
+decompressing): never decreases, may repeat, ends at the size of the input. Within a frame it is an estimate."""
+
+
+@dataclass(frozen=True, slots=True)
+class LostRange:
+    """Content bytes that a salvage could not recover.
+
+    Attributes:
+        start: first lost content byte, counted over the whole input as if nothing were lost. Behind a loss of unknown
+            length, counting goes on as if that loss were empty.
+        stop: the byte after the last lost one; None where the damage hides how long the loss is.
+        reason: the error that made the range unreadable.
+    """
+
+    start: int
+    stop: int | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Totals of one compress, decompress or verify call.
+
+    Attributes:
+        content_bytes: uncompressed bytes, read or written (with a byte range: those written).
+        compressed_bytes: bytes of the archive, written or read.
+        parts: concatenated files in the archive.
+        frames: frames written, or decoded.
+        model_slots, zstd_slots, raw_slots: slots by kind, of those frames.
+        tokens: symbols of the model slots.
+        passes: target passes that this call needed.
+        ideal_bits: sum of -log2 p over the symbols of the model slots kept, in the integer distribution (compressing
+            only, else 0).
+        payload_bytes: bytes of the slots' payloads; the rest of compressed_bytes is headers, tables and checks.
+        lost: what a salvage could not recover, ascending; empty without salvage, because damage then raises.
+    """
+
+    content_bytes: int
+    compressed_bytes: int
+    parts: int = 0
+    frames: int = 0
+    model_slots: int = 0
+    zstd_slots: int = 0
+    raw_slots: int = 0
+    tokens: int = 0
+    passes: int = 0
+    ideal_bits: float = 0.0
+    payload_bytes: int = 0
+    lost: tuple[LostRange, ...] = field(default=())
+
+    @property
+    def bpb(self) -> float:
+        """Compressed bits per content byte, everything counted; 0 for empty content."""
+        return 8 * self.compressed_bytes / self.content_bytes if self.content_bytes else 0.0
+
+    @property
+    def slots(self) -> int:
+        """Slots of every kind."""
+        return self.model_slots + self.zstd_slots + self.raw_slots
