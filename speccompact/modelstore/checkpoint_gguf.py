@@ -10,7 +10,7 @@ import numpy.typing as npt
 from speccompact.errors import ModelError
 from speccompact.modelstore.gguf import GgufFile
 from speccompact.modelstore.modelconfig import Checkpoint, LazyTensors, ModelConfig, shortest_float32
-from speccompact.text.tokenizer import TokenizerSpec
+from speccompact.text.spec import TokenizerSpec
 
 _PLAIN_NAMES = {"token_embd": "embed", "output_norm": "norm", "output": "head"}
 _LAYER_NAMES = {
@@ -169,10 +169,4 @@ def _tokenizer(fields: _Fields, vocab: int) -> TokenizerSpec:
     if len(tokens) != vocab or not isinstance(kinds, np.ndarray) or kinds.shape != (vocab,):
         raise ModelError(f"{fields.path}: the tokenizer does not list a token and a type for each of {vocab} rows")
     special = np.flatnonzero(kinds != _NORMAL_TOKEN).tolist()
-    return TokenizerSpec(
-        kind="byte_level_bpe",
-        tokens=tuple(tokens),
-        merges=tuple(fields.strings("tokenizer.ggml.merges")),
-        pre=_PRE[pre],
-        special_ids=tuple(special),
-    )
+    return TokenizerSpec.build(tokens, fields.strings("tokenizer.ggml.merges"), _PRE[pre], special)

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from speccompact.errors import ModelError
-from speccompact.text.tokenizer import TokenizerSpec
+from speccompact.text.spec import TokenizerSpec
 
 _LIMITS = {
     "layers": 1024,

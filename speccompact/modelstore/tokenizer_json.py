@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from speccompact.errors import ModelError
-from speccompact.text.tokenizer import TokenizerSpec
+from speccompact.text.spec import TokenizerSpec
 
 _LLAMA3 = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
@@ -44,12 +44,11 @@ def read_tokenizer_json(raw: dict[str, Any], vocab: int, path: Path) -> Tokenize
         if token is None:
             tokens[number] = f"[PAD{number}]"
             special.add(number)
-    return TokenizerSpec(
-        kind="byte_level_bpe",
-        tokens=tuple(token for token in tokens if token is not None),
-        merges=tuple(_merge(merge, path) for merge in _list(model.get("merges"), "merges", path)),
-        pre=_pre(raw.get("pre_tokenizer"), path),
-        special_ids=tuple(sorted(special)),
+    return TokenizerSpec.build(
+        (token for token in tokens if token is not None),
+        (_merge(merge, path) for merge in _list(model.get("merges"), "merges", path)),
+        _pre(raw.get("pre_tokenizer"), path),
+        special,
     )
 
 

