@@ -1,0 +1,64 @@
+"""``speccompact bench``: the measurement lives in ``speccompact.bench``; this prints it."""
+
+import json
+
+import click
+
+from speccompact.modelstore.registry import DEFAULT_MODEL
+from speccompact.params import DEFAULT_LEVEL
+from speccompact_cli.bench_table import bench_lines
+from speccompact_cli.exit_codes import SUCCESS
+from speccompact_cli.naming import shown
+from speccompact_cli.progress import Activity
+from speccompact_cli.shared_options import (
+    coding_options,
+    files_argument,
+    make_console,
+    make_options,
+    running_options,
+    verbosity_options,
+)
+
+
+@click.command("bench")
+@files_argument(required=True)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON; its keys are a stable contract.")
+@click.option("--repeat", type=click.IntRange(min=1), default=1, show_default=True, help="Runs; medians are reported.")
+@click.option("--peers/--no-peers", default=True, show_default=True, help="Run other compressors on the same files.")
+@coding_options
+@running_options
+@verbosity_options
+def bench_command(
+    files: tuple[str, ...],
+    as_json: bool,
+    repeat: int,
+    peers: bool,
+    level: int | None,
+    model: str | None,
+    slot_tokens: int | None,
+    threads: int,
+    device: str,
+    quiet: bool,
+    verbose: bool,
+) -> int:
+    """Measure size and speed on each FILE after a verified round trip, beside other compressors."""
+    from speccompact.bench.measure import Setting, bench  # loads the whole library: only when it runs
+    from speccompact.bench.peers import available_peers
+
+    setting = Setting(
+        level=DEFAULT_LEVEL if level is None else level,
+        model=model or DEFAULT_MODEL,
+        slot_tokens=slot_tokens,
+        options=make_options(threads, device),
+    )
+    with Activity(make_console(quiet, verbose)) as activity:
+        report = bench(
+            files,
+            setting,
+            repeat=repeat,
+            peers=available_peers() if peers else (),
+            watch=lambda words: activity.show(shown(words)),
+        )
+    entries = report.to_json()
+    click.echo(json.dumps(entries, indent=2) if as_json else "\n".join(bench_lines(entries)))
+    return SUCCESS

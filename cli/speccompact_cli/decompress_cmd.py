@@ -1,0 +1,102 @@
+"""``speccompact decompress``: whole files, byte ranges, and what is left of damaged ones."""
+
+import time
+
+import click
+
+import speccompact
+from speccompact.errors import ArgumentError
+from speccompact_cli.exit_codes import FORMAT, SUCCESS
+from speccompact_cli.file_jobs import for_each, inputs
+from speccompact_cli.files import open_source, open_target, remove_source
+from speccompact_cli.naming import STANDARD, restored_name, shown
+from speccompact_cli.progress import Progress, amount, duration
+from speccompact_cli.reports import describe_work
+from speccompact_cli.shared_options import (
+    files_argument,
+    limit_options,
+    make_console,
+    make_limits,
+    make_options,
+    output_options,
+    require_single_output,
+    running_options,
+    verbosity_options,
+)
+
+
+def parse_range(_context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[int, int] | None:
+    """Return (start, length) of START:LEN, both in content bytes."""
+    if value is None:
+        return None
+    start, colon, length = value.partition(":")
+    if not (colon and start.isdecimal() and length.isdecimal()):
+        raise click.BadParameter(f"{value!r} is not START:LEN, two whole numbers of bytes", param=parameter)
+    return int(start), int(length)
+
+
+@click.command("decompress")
+@files_argument(required=False)
+@click.option(
+    "--range",
+    "byte_range",
+    metavar="START:LEN",
+    callback=parse_range,
+    help="Only LEN bytes from START on, to standard output or -o.",
+)
+@click.option("--salvage", is_flag=True, help="Leave damaged frames out, write the rest, list what is lost.")
+@limit_options
+@output_options
+@running_options
+@verbosity_options
+def decompress_command(
+    files: tuple[str, ...],
+    byte_range: tuple[int, int] | None,
+    salvage: bool,
+    max_output: int | None,
+    output: str | None,
+    to_stdout: bool,
+    force: bool,
+    remove: bool,
+    threads: int,
+    device: str,
+    quiet: bool,
+    verbose: bool,
+) -> int:
+    """Decompress each FILE.spc to FILE; without FILE, or for -, standard input to standard output."""
+    to_stdout = to_stdout or (byte_range is not None and output is None)
+    require_single_output(files, output, to_stdout, remove)
+    if remove and (salvage or byte_range is not None):
+        raise ArgumentError("--rm would lose what --salvage or --range leave out")
+    options, limits = make_options(threads, device), make_limits(max_output)
+    paths = inputs(files)
+    console = make_console(quiet, verbose, to_stdout=to_stdout or output == STANDARD or STANDARD in paths)
+
+    def decompress_one(path: str) -> int:
+        name = STANDARD if to_stdout else output or (STANDARD if path == STANDARD else restored_name(path))
+        began = time.monotonic()
+        with open_source(path) as source:
+            with (
+                open_target(name, overwrite=force, source=source, binary=False) as target,
+                Progress(console, shown(path), source.size) as progress,
+            ):
+                summary = speccompact.decompress_stream(
+                    source.stream,
+                    target,
+                    options=options,
+                    limits=limits,
+                    salvage=salvage,
+                    byte_range=byte_range,
+                    progress=progress.update,
+                )
+            if remove:
+                remove_source(source)
+        seconds = time.monotonic() - began
+        console.note(f"{shown(path)}: {amount(summary.content_bytes)} in {duration(seconds)}: {shown(name)}")
+        console.detail(describe_work(summary, seconds))
+        for lost in summary.lost:
+            stop = "an unknown end" if lost.stop is None else str(lost.stop)
+            console.error(f"{shown(path)}: lost bytes {lost.start} to {stop}: {lost.reason}")
+        return FORMAT if summary.lost else SUCCESS
+
+    return for_each(paths, console, decompress_one)

@@ -1,0 +1,79 @@
+"""Exit codes of the command line: one for each family of errors, documented in README.md.
+
+The library knows classes and numbers (``speccompact.errors``); what the shell sees is decided here and only here.
+"""
+
+import errno
+import signal
+from collections.abc import Mapping
+from typing import Final
+
+from speccompact.errors import ArgumentError, FormatError, LimitError, ModelError, SpecCompactError
+from speccompact_cli.naming import shown
+
+SUCCESS: Final = 0
+FAILURE: Final = 1
+"""The system refused: no such file, no permission, disk full, an output that already exists."""
+USAGE: Final = 2
+FORMAT: Final = 3
+MODEL: Final = 4
+LIMIT: Final = 5
+INTERNAL: Final = 70
+"""A bug in this program, by the convention of sysexits.h."""
+SIGNAL_BASE: Final = 128
+"""A run ended by signal n exits with SIGNAL_BASE + n, as shells report it."""
+
+
+class Stopped(BaseException):
+    """A signal asked the process to end. Not an Exception, so that no handler on the way takes it for a failure.
+
+    Attributes:
+        signum: the number of the signal.
+    """
+
+    def __init__(self, signum: int) -> None:
+        super().__init__(signum)
+        self.signum = signum
+
+
+EXIT_CODES: Final[Mapping[type[BaseException], int]] = {
+    OSError: FAILURE,
+    SpecCompactError: FAILURE,
+    ArgumentError: USAGE,
+    FormatError: FORMAT,
+    ModelError: MODEL,
+    LimitError: LIMIT,
+    MemoryError: LIMIT,
+    BrokenPipeError: SIGNAL_BASE + signal.SIGPIPE,
+    KeyboardInterrupt: SIGNAL_BASE + signal.SIGINT,
+}
+"""The nearest class on an error's own line of ancestors decides; what is not listed is INTERNAL."""
+
+
+def exit_code(error: BaseException) -> int:
+    """Return the exit code of a command that ended with this error."""
+    if isinstance(error, Stopped):
+        return SIGNAL_BASE + error.signum
+    for ancestor in type(error).__mro__:
+        if ancestor in EXIT_CODES:
+            return EXIT_CODES[ancestor]
+    return INTERNAL
+
+
+def describe(error: BaseException) -> str:
+    """Return one line for the user: what happened, to what, and what to do where that is known."""
+    if isinstance(error, SpecCompactError):
+        return str(error)
+    if isinstance(error, OSError):
+        reason = error.strerror or str(error) or type(error).__name__
+        if error.errno == errno.ENOSPC:
+            reason += " (the disk is full)"
+        return f"{shown(error.filename)}: {reason}" if error.filename is not None else reason
+    if isinstance(error, MemoryError):
+        return "out of memory; a lower level or smaller slots need less"
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted"
+    if isinstance(error, Stopped):
+        return f"ended by signal {error.signum}"
+    text = " ".join(str(error).split())
+    return f"internal error, please report it ({type(error).__name__}: {text}); SPECCOMPACT_DEBUG=1 shows where"

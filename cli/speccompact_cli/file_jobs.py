@@ -1,0 +1,46 @@
+"""The loop over FILE…: each is tried, what fails is said, and the first failure decides the exit code."""
+
+from collections.abc import Callable, Sequence
+
+from speccompact.errors import ArgumentError
+from speccompact_cli.console import Console, input_is_terminal
+from speccompact_cli.exit_codes import SUCCESS, describe, exit_code
+from speccompact_cli.naming import STANDARD, shown
+
+
+def inputs(files: Sequence[str]) -> Sequence[str]:
+    """Return the inputs to work on: those named, else standard input.
+
+    Raises:
+        ArgumentError: nothing is named and standard input is a terminal.
+    """
+    if files:
+        return files
+    if input_is_terminal():
+        raise ArgumentError("standard input is a terminal; name a FILE, or - to type the input")
+    return (STANDARD,)
+
+
+def for_each(files: Sequence[str], console: Console, job: Callable[[str], int]) -> int:
+    """Run a job for each input; one failure does not stop the others.
+
+    Args:
+        files: inputs.
+        console: where failures are said.
+        job: takes an input and returns an exit code, or raises.
+
+    Returns:
+        The exit code of the first input that failed, or SUCCESS.
+    """
+    result = SUCCESS
+    for path in files:
+        try:
+            code = job(path)
+        except BrokenPipeError:
+            raise  # whoever reads the output is gone: the rest of the work is for nobody
+        except Exception as error:
+            text, code = describe(error), exit_code(error)
+            name = shown(path)
+            console.error(text if text.startswith(name) else f"{name}: {text}")
+        result = result or code
+    return result

@@ -1,0 +1,105 @@
+"""A progress bar on standard error: share done, rate, time left."""
+
+import shutil
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from speccompact_cli.console import Console
+
+_INTERVAL = 0.1
+"""Seconds between two drawings."""
+
+_UNITS = ("B", "kB", "MB", "GB", "TB")
+_BAR_WIDTH = 20
+
+
+def amount(count: float) -> str:
+    """Return a number of bytes for people, in decimal units: 999 B, 1.50 kB, 2.25 GB."""
+    scaled, unit = float(count), 0
+    while scaled >= 999.5 and unit + 1 < len(_UNITS):
+        scaled, unit = scaled / 1000, unit + 1
+    return f"{scaled:.0f} {_UNITS[unit]}" if unit == 0 else f"{scaled:.3g} {_UNITS[unit]}"
+
+
+def duration(seconds: float) -> str:
+    """Return a time for people: 0:07, 12:30, 3:05:00."""
+    whole = round(seconds)
+    hours, minutes = divmod(whole // 60, 60)
+    return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"
+
+
+class Activity:
+    """One line on a terminal that is redrawn in place while work goes on and wiped when it ends.
+
+    Args:
+        console: decides whether anything is drawn at all.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._width = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Wipe the line."""
+        if self._width:
+            self._console.write("\r" + " " * self._width + "\r")
+            self._width = 0
+
+    def show(self, line: str) -> None:
+        """Replace the line by another, cut to the terminal's width."""
+        if self._console.shows_progress:
+            line = line[: shutil.get_terminal_size().columns - 1]
+            self._console.write("\r" + line.ljust(self._width))
+            self._width = max(self._width, len(line))
+
+
+class Progress(Activity):
+    """A bar for one piece of work.
+
+    Args:
+        console: decides whether anything is drawn at all.
+        label: what is being worked on, safe to print.
+        total: bytes that make the whole, or None where unknown.
+        clock: seconds, monotonic.
+    """
+
+    def __init__(
+        self, console: Console, label: str, total: int | None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        super().__init__(console)
+        self._label = label
+        self._total = total
+        self._clock = clock
+        self._began = clock()
+        self._drawn = self._began
+
+    def update(self, done: int, total: int | None = None) -> None:
+        """Say how far the work is.
+
+        Args:
+            done: bytes that are finished.
+            total: bytes that make the whole, where it became known only now.
+        """
+        now = self._clock()
+        if now - self._drawn < _INTERVAL:
+            return
+        self._drawn = now
+        self.show(self._line(done, total if total is not None else self._total, now - self._began))
+
+    def _line(self, done: int, total: int | None, seconds: float) -> str:
+        rate = done / seconds if seconds > 0 else 0.0
+        if not total:
+            return f"{self._label}  {amount(done)}  {amount(rate)}/s"
+        share = min(done / total, 1.0)
+        filled = int(share * _BAR_WIDTH)
+        bar = "#" * filled + "-" * (_BAR_WIDTH - filled)
+        left = duration((total - done) / rate) if rate and done <= total else "?"
+        return f"{self._label}  [{bar}] {share:4.0%}  {amount(done)}/{amount(total)}  {amount(rate)}/s  {left} left"

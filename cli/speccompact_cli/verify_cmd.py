@@ -1,0 +1,46 @@
+"""``speccompact verify``."""
+
+import time
+
+import click
+
+import speccompact
+from speccompact_cli.exit_codes import SUCCESS
+from speccompact_cli.file_jobs import for_each, inputs
+from speccompact_cli.files import open_source
+from speccompact_cli.naming import shown
+from speccompact_cli.progress import Progress, amount, duration
+from speccompact_cli.reports import describe_work
+from speccompact_cli.shared_options import (
+    files_argument,
+    limit_options,
+    make_console,
+    make_limits,
+    make_options,
+    running_options,
+    verbosity_options,
+)
+
+
+@click.command("verify")
+@files_argument(required=False)
+@limit_options
+@running_options
+@verbosity_options
+def verify_command(
+    files: tuple[str, ...], max_output: int | None, threads: int, device: str, quiet: bool, verbose: bool
+) -> int:
+    """Decode each FILE and check everything in it, writing nothing."""
+    options, limits = make_options(threads, device), make_limits(max_output)
+    console = make_console(quiet, verbose)
+
+    def verify_one(path: str) -> int:
+        began = time.monotonic()
+        with open_source(path) as source, Progress(console, shown(path), source.size) as progress:
+            summary = speccompact.verify_stream(source.stream, options=options, limits=limits, progress=progress.update)
+        seconds = time.monotonic() - began
+        console.note(f"{shown(path)}: sound, {amount(summary.content_bytes)} in {duration(seconds)}")
+        console.detail(describe_work(summary, seconds))
+        return SUCCESS
+
+    return for_each(inputs(files), console, verify_one)

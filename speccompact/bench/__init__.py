@@ -1,0 +1,1 @@
+"""Measurements after a verified round trip, beside other compressors. Times depend on the machine; sizes do not."""

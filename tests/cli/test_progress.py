@@ -1,0 +1,89 @@
+import io
+
+import pytest
+
+from speccompact_cli.console import NORMAL, QUIET, Console
+from speccompact_cli.progress import Progress, amount, duration
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1000, "1 kB"),
+        (1234, "1.23 kB"),
+        (999_600, "1 MB"),
+        (2.5e9, "2.5 GB"),
+        (3e15, "3e+03 TB"),
+    ],
+)
+def test_amount(count: float, text: str) -> None:
+    assert amount(count) == text
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0, "0:00"), (7.4, "0:07"), (61, "1:01"), (3600 * 3 + 300, "3:05:00")])
+def test_duration(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+def test_a_terminal_sees_share_rate_and_time_left() -> None:
+    terminal, clock = Terminal(), Clock()
+    with Progress(Console(NORMAL, terminal), "book.txt", 1000, clock) as progress:
+        clock.now += 1
+        progress.update(250)
+    shown = terminal.getvalue()
+    assert "book.txt  [#####---------------]  25%  250 B/1 kB  250 B/s  0:03 left" in shown
+    assert shown.endswith("\r")
+
+
+def test_it_is_not_redrawn_at_every_call() -> None:
+    terminal, clock = Terminal(), Clock()
+    with Progress(Console(NORMAL, terminal), "x", None, clock) as progress:
+        for done in range(100):
+            clock.now += 0.01
+            progress.update(done)
+    assert 8 <= terminal.getvalue().count("/s") <= 10
+
+
+def test_a_long_name_is_cut_to_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    terminal, clock = Terminal(), Clock()
+    progress = Progress(Console(NORMAL, terminal), "n" * 100, 10, clock)
+    clock.now += 1
+    progress.update(5)
+    assert len(terminal.getvalue()) == 40
+
+
+@pytest.mark.parametrize("console", [Console(QUIET, Terminal()), Console(NORMAL, io.StringIO())])
+def test_nothing_is_drawn_when_quiet_or_not_on_a_terminal(console: Console) -> None:
+    clock = Clock()
+    with Progress(console, "x", 10, clock) as progress:
+        clock.now += 1
+        progress.update(5)
+    assert console._stream is not None
+    assert isinstance(console._stream, io.StringIO)
+    assert console._stream.getvalue() == ""
+
+
+def test_a_console_whose_stream_is_gone_stays_silent() -> None:
+    class Gone(io.StringIO):
+        def write(self, _text: str) -> int:
+            raise OSError(32, "Broken pipe")
+
+    console = Console(NORMAL, Gone())
+    console.error("first")
+    console.error("second")

@@ -1,0 +1,20 @@
+"""Modules stay small enough to be read in one go."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.source_tree import ROOT, modules
+
+LIMIT = 400
+"""Lines of one file, at most."""
+
+
+def python_files() -> list[Path]:
+    others = [*ROOT.glob("tests/**/*.py"), *ROOT.glob("samples/*.py")]
+    return [module.path for module in modules().values()] + sorted(others)
+
+
+@pytest.mark.parametrize("path", python_files(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_module_size(path: Path) -> None:
+    assert len(path.read_text("utf-8").splitlines()) <= LIMIT
