@@ -94,6 +94,12 @@ class _Cursor:
         except UnicodeDecodeError:
             raise self.fail("a string is not UTF-8") from None
 
+    def name(self) -> str:
+        name = self.text(_MAX_NAME_BYTES)
+        if not name:
+            raise self.fail("a name is empty")
+        return name
+
     def value(self, kind: int) -> Any:
         """Read a metadata value: int, float, bool, str, list[str], or a numeric array."""
         if kind == _STRING:
@@ -147,7 +153,7 @@ class GgufFile:
         self.metadata: dict[str, Any] = {}
         tensor_count, key_count = _read_head(cursor)
         for _ in range(key_count):
-            key = cursor.text(_MAX_NAME_BYTES)
+            key = cursor.name()
             if key in self.metadata:
                 raise cursor.fail(f"key {key!r} appears twice")
             self.metadata[key] = cursor.value(cursor.u32())
@@ -195,7 +201,7 @@ def _read_tensors(cursor: _Cursor, count: int, alignment: int) -> dict[str, Gguf
     """Read the tensor table; check types, sizes, places and that nothing overlaps."""
     entries: dict[str, tuple[tuple[int, ...], BlockType, int, int]] = {}
     for _ in range(count):
-        name = cursor.text(_MAX_NAME_BYTES)
+        name = cursor.name()
         if name in entries:
             raise cursor.fail(f"tensor {name!r} appears twice")
         entries[name] = _read_entry(cursor, name)
