@@ -40,7 +40,7 @@ class ExactFile:
 
     Attributes:
         metadata: what the converter wrote.
-        tensors: read-only views of the file's memory map, by name.
+        tensors: read-only views of the file's memory map, sorted by name.
         digest: SHA-256 of the file, 32 bytes.
     """
 
@@ -92,7 +92,7 @@ def read_exact_file(path: str | os.PathLike[str], expected_digest: bytes | None 
                 "remove it and pull or convert the model again"
             )
         metadata = parse_json(file.metadata.get(_METADATA_KEY, "").encode(), file.path)
-        tensors = {name: file.view(name) for name in file.tensors if not name.startswith(_PAD)}
+        tensors = {name: file.view(name) for name in sorted(file.tensors) if not name.startswith(_PAD)}
     except ModelDamagedError:
         raise
     except ModelError as error:
