@@ -60,7 +60,7 @@ _HOMES = {
     "verify_stream": "speccompact.api",
 }
 
-__all__ = sorted(_HOMES)  # noqa: PLE0605
+__all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> object:

@@ -1,11 +1,12 @@
 """The one door: compress, decompress, open, inspect, verify.
 
 Every function that decodes takes `limits` and treats its input as hostile; whatever is wrong with it is a class of
-`speccompact.errors`. Nothing but `level`, `model` and `slot_tokens` changes a byte of an archive. `engines` replaces the
-user's model store, for tests and for services that keep models loaded.
+`speccompact.errors`. Nothing but `level`, `model` and `slot_tokens` changes a byte of an archive. `engines` replaces
+the user's model store, for tests and for services that keep models loaded.
 """
 
 import builtins
+import contextlib
 import io
 import os
 from typing import BinaryIO
@@ -21,7 +22,7 @@ from speccompact.streams.inspecting import FileInfo, inspect_file
 from speccompact.streams.seeking import SeekableContent
 from speccompact.streams.summary import Progress, Summary
 
-Path = str | os.PathLike[str]
+FilePath = str | os.PathLike[str]
 
 _OPTIONS = Options()
 _LIMITS = Limits()
@@ -151,7 +152,7 @@ def verify_stream(
 
 
 def open(
-    file: Path | BinaryIO,
+    file: FilePath | BinaryIO,
     *,
     options: Options = _OPTIONS,
     limits: Limits = _LIMITS,
@@ -169,18 +170,17 @@ def open(
         ArgumentError: the stream is not seekable.
         FormatError: now, where the archive's structure is damaged; later, where the frame being read is.
     """
-    owned = isinstance(file, str | os.PathLike)
-    stream: BinaryIO = builtins.open(file, "rb") if isinstance(file, str | os.PathLike) else file
-    try:
-        content = SeekableContent(stream, limits, engines or StoredEngines(options), close_stream=owned)
-    except BaseException:
-        if owned:
-            stream.close()
-        raise
+    found = engines or StoredEngines(options)
+    if not isinstance(file, str | os.PathLike):
+        return io.BufferedReader(SeekableContent(file, limits, found, close_stream=False))
+    with contextlib.ExitStack() as undo:
+        stream = undo.enter_context(builtins.open(file, "rb"))
+        content = SeekableContent(stream, limits, found, close_stream=True)
+        undo.pop_all()
     return io.BufferedReader(content)
 
 
-def inspect(file: Path | bytes | BinaryIO, *, limits: Limits = _LIMITS) -> FileInfo:
+def inspect(file: FilePath | bytes | BinaryIO, *, limits: Limits = _LIMITS) -> FileInfo:
     """Describe an archive without decoding it and without loading a model.
 
     Args:

@@ -1,1 +1,1 @@
-"""The file format: pure structures (format, frames, rice), readers and writers of them. FORMAT.md is the specification."""
+"""The file format: pure structures (format, frames, rice), readers and writers of them. See FORMAT.md."""

@@ -1,1 +1,1 @@
-"""Whole streams: bytes in, archive out, and back; random access and inspection. `speccompact.api` is the door to them."""
+"""Whole streams: bytes in, archive out, and back; random access; inspection. `speccompact.api` is the door."""

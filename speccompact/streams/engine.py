@@ -35,69 +35,102 @@ class EncodedSlot(Protocol):
     """A model slot as written: the lane and the ideal size of its symbols in bits."""
 
     @property
-    def payload(self) -> bytes: ...
+    def payload(self) -> bytes:
+        """Bytes of the lane."""
+        ...
 
     @property
-    def bits(self) -> float: ...
+    def bits(self) -> float:
+        """Sum of -log2 p over the symbols."""
+        ...
 
 
 class DecodedSlot(Protocol):
-    """What a lane held: (n,) symbols, the slot check of its start state, target passes spent."""
+    """What a lane held."""
 
     @property
-    def symbols(self) -> Symbols: ...
+    def symbols(self) -> Symbols:
+        """(n,) int32, n as asked for."""
+        ...
 
     @property
-    def check(self) -> int: ...
+    def check(self) -> int:
+        """The slot check (8 bits) that the lane's start state carried."""
+        ...
 
 
 class SlotVocabulary(Protocol):
     """Bytes of every symbol."""
 
     @property
-    def lengths(self) -> npt.NDArray[np.int32]: ...
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """(symbols,) bytes of every symbol."""
+        ...
 
-    def join(self, symbols: Symbols) -> bytes: ...
+    def join(self, symbols: Symbols) -> bytes:
+        """Return the bytes that (n,) symbols spell."""
+        ...
 
 
 class SlotTarget(Protocol):
     """The identity of a target; digests are 32 bytes."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Name for messages."""
+        ...
 
     @property
-    def digest(self) -> bytes: ...
+    def digest(self) -> bytes:
+        """SHA-256 of the exact model file."""
+        ...
 
     @property
-    def vocabulary_digest(self) -> bytes: ...
+    def vocabulary_digest(self) -> bytes:
+        """SHA-256 of the canonical token bytes."""
+        ...
 
     @property
-    def vocabulary(self) -> SlotVocabulary: ...
+    def vocabulary(self) -> SlotVocabulary:
+        """Bytes of the symbols."""
+        ...
 
 
 class SlotCodec(Protocol):
     """Symbols of slots to lanes and back. One call at a time; a slot's lane does not depend on the other slots."""
 
     @property
-    def target(self) -> SlotTarget: ...
+    def target(self) -> SlotTarget:
+        """The model."""
+        ...
 
     @property
-    def passes(self) -> int: ...
+    def passes(self) -> int:
+        """Target passes since the codec was made."""
+        ...
 
     def encode(
         self, slots: Sequence[Symbols], checks: Sequence[int], tick: Tick | None = None
-    ) -> Sequence[EncodedSlot]: ...
+    ) -> Sequence[EncodedSlot]:
+        """Return a lane for every slot, each with its check (8 bits) in the start state."""
+        ...
 
-    def decode(
-        self, slots: Sequence[CodedSlot], tick: Tick | None = None
-    ) -> Sequence[DecodedSlot | DamagedError]: ...
+    def decode(self, slots: Sequence[CodedSlot], tick: Tick | None = None) -> Sequence[DecodedSlot | DamagedError]:
+        """Return what every lane holds, or the error that stopped that lane alone."""
+        ...
 
 
 class TextTokenizer(Protocol):
-    """Bytes to symbols, lossless for every byte string."""
+    """Bytes to symbols of a vocabulary, lossless for every byte string."""
 
-    def encode(self, data: bytes) -> Symbols: ...
+    @property
+    def vocabulary(self) -> SlotVocabulary:
+        """Bytes of the symbols."""
+        ...
+
+    def encode(self, data: bytes) -> Symbols:
+        """Return (n,) symbols that join to `data`."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -128,9 +161,11 @@ class StoredEngines:
     options: Options
 
     def named(self, model: str) -> Engine:
+        """Return the engine of a registered name or a path."""
         return _load(model, self.options)
 
     def for_digest(self, digest: bytes) -> Engine:
+        """Return the engine whose digest starts with these 8 bytes."""
         return _load(digest, self.options)
 
 

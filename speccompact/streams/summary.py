@@ -1,7 +1,9 @@
 """What a finished run reports, and how a running one tells how far it is."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+
+from speccompact.container.frames import FrameHead, Kind
 
 Progress = Callable[[int], None]
 """Called with the number of input bytes done so far (content bytes when compressing, compressed bytes when
@@ -64,3 +66,43 @@ class Summary:
     def slots(self) -> int:
         """Slots of every kind."""
         return self.model_slots + self.zstd_slots + self.raw_slots
+
+
+@dataclass(slots=True)
+class Tally:
+    """Adds up a Summary while a run goes on. Attributes as there."""
+
+    content_bytes: int = 0
+    compressed_bytes: int = 0
+    parts: int = 0
+    frames: int = 0
+    model_slots: int = 0
+    zstd_slots: int = 0
+    raw_slots: int = 0
+    tokens: int = 0
+    passes: int = 0
+    ideal_bits: float = 0.0
+    payload_bytes: int = 0
+    lost: list[LostRange] = field(default_factory=list)
+
+    def add_frame(self, head: FrameHead, passes: int, bits: float = 0.0) -> None:
+        """Count a frame that was written, or decoded."""
+        self.content_bytes += head.content_bytes
+        self.frames += 1
+        self.model_slots += head.count(Kind.MODEL)
+        self.zstd_slots += head.count(Kind.ZSTD)
+        self.raw_slots += head.count(Kind.RAW)
+        self.tokens += head.tokens
+        self.passes += passes
+        self.ideal_bits += bits
+        self.payload_bytes += sum(slot.payload_bytes for slot in head.slots)
+
+    def add_part(self, compressed_bytes: int) -> None:
+        """Count a part that was written."""
+        self.parts += 1
+        self.compressed_bytes += compressed_bytes
+
+    def summary(self) -> Summary:
+        """Return the totals so far."""
+        values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        return Summary(**{**values, "lost": tuple(self.lost)})

@@ -1,0 +1,91 @@
+"""Where the frames of a seekable input are: from the index in one read, or by walking from head to head."""
+
+import bisect
+import itertools
+from dataclasses import dataclass
+
+from speccompact.container.format import HEAD_CHECK_BYTES
+from speccompact.container.framing import Frame
+from speccompact.container.limits import Limits
+from speccompact.container.salvage import read_last_end_block
+from speccompact.container.seekable import FrameReader
+from speccompact.container.source import Source
+from speccompact.errors import DamagedError, FormatError
+
+
+@dataclass(frozen=True, slots=True)
+class FrameMap:
+    """Every frame of an input, in order.
+
+    Attributes:
+        offsets: where each frame starts in the input (bytes).
+        starts: first content byte of each frame, rising, and the total content bytes at the end.
+        parts: (number of the part, first frame, offset of the header, content bytes before it) of every part.
+    """
+
+    offsets: list[int]
+    starts: list[int]
+    parts: list[tuple[int, int, int, int]]
+
+    @property
+    def content_bytes(self) -> int:
+        """Content bytes of the whole input."""
+        return self.starts[-1]
+
+    def find(self, position: int) -> int:
+        """Return the number of the frame that holds content byte `position`, which must exist."""
+        return bisect.bisect_right(self.starts, position) - 1
+
+
+def locate(source: Source, limits: Limits) -> FrameMap:
+    """Return the frames of `source`, which must be seekable and stand at its start.
+
+    One part with an intact index takes two reads. Anything else is walked: a read for each frame's head.
+
+    Raises:
+        FormatError: the structure is damaged.
+        LimitError: a frame is larger than the limits allow.
+    """
+    reader = FrameReader(source, limits)
+    block = read_last_end_block(reader)
+    if block is not None:
+        first = len(block.header) + HEAD_CHECK_BYTES
+        offsets = list(itertools.accumulate(block.index.compressed, initial=first))[:-1]
+        starts = list(itertools.accumulate(block.index.content, initial=0))
+        return FrameMap(offsets, starts, [(0, 0, 0, 0)])
+    offsets, starts, parts = [], [], []
+    part = -1
+    while (frame := reader.next()) is not None:
+        if frame.part != part:
+            part = frame.part
+            header_bytes = 0 if frame.header.single else len(frame.header_bytes) + HEAD_CHECK_BYTES
+            parts.append((part, len(offsets), frame.offset - header_bytes, reader.base))
+        if frame.head.content_bytes:
+            offsets.append(frame.offset)
+            starts.append(frame.content_start)
+        reader.pass_over(frame)
+    return FrameMap(offsets, [*starts, reader.base], parts)
+
+
+def frame_at(source: Source, limits: Limits, frames: FrameMap, number: int) -> tuple[Frame, bytes]:
+    """Read frame `number` of a map: the frame and its compressed bytes.
+
+    Raises:
+        FormatError: it is damaged, or the map is not of this input.
+        LimitError: the frame is larger than the limits allow.
+    """
+    entry = bisect.bisect_right(frames.parts, number, key=lambda part: part[1]) - 1
+    part, first, header_offset, base = frames.parts[entry]
+    reader = FrameReader(source, limits)
+    reader.part, reader.base = part, base
+    source.rewind(header_offset)
+    try:
+        reader.begin_part()
+        source.rewind(frames.offsets[number])
+        reader.ordinal, reader.content_start = number - first, frames.starts[number] - base
+        frame = reader.next()
+    except FormatError as error:
+        raise type(error)(f"{error} (looking for content byte {frames.starts[number]})") from None
+    if frame is None or frame.head.content_bytes != frames.starts[number + 1] - frames.starts[number]:
+        raise DamagedError(f"the index disagrees with frame {number - first} at byte {frames.offsets[number]}")
+    return frame, reader.data(frame)

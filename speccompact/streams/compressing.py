@@ -1,0 +1,142 @@
+"""Content to archive, frame by frame, in bounded memory: the window that plans need, and one coded frame."""
+
+import functools
+from collections.abc import Callable
+from typing import BinaryIO, cast
+
+from speccompact.container.format import (
+    EXACT_VERSION,
+    FILE_ID_BYTES,
+    MODEL_DIGEST_BYTES,
+    VOCABULARY_DIGEST_BYTES,
+    FileHeader,
+    ModelIdentity,
+    sha_prefix,
+)
+from speccompact.container.frames import Kind
+from speccompact.container.framing import pack_single
+from speccompact.container.seekable import PartWriter
+from speccompact.params import PRECISION, CodecParams
+from speccompact.streams.engine import Engine, Engines, SlotVocabulary, Symbols
+from speccompact.streams.framecodec import BuiltFrame, encode_frame
+from speccompact.streams.summary import Progress, Summary, Tally
+from speccompact.text.slots import FRAME_WINDOW, plan_frame
+from speccompact.text.tokenizer import Tokenizer
+
+
+class StreamCompressor:
+    """One run. Whether the archive is a single frame is known once the first frame is planned and the content ended.
+
+    A part whose frames need no model says so in its header. When the first frame comes that needs one, the part is
+    closed and another begun: concatenation is part of the format, and a header cannot be changed on a pipe.
+    """
+
+    def __init__(
+        self,
+        target: BinaryIO,
+        level: int,
+        params: CodecParams,
+        model: str,
+        engines: Engines,
+        progress: Progress | None,
+    ) -> None:
+        self._target = target
+        self._level = level
+        self._params = params
+        self._engine = functools.cache(lambda: engines.named(model))
+        self._progress = progress or (lambda done: None)
+        self._part: PartWriter | None = None
+        self._tally = Tally()
+
+    def run(self, source: BinaryIO) -> Summary:
+        """Compress `source` to its end."""
+        tokenizer = cast(Tokenizer, _LazyTokenizer(self._engine))  # a stand-in with what planning uses
+        buffer, ended = b"", False
+        while True:
+            buffer, ended = _fill(source, buffer, ended)
+            plan = plan_frame(
+                buffer,
+                final=ended,
+                tokenizer=tokenizer,
+                slot_tokens=self._params.slot_tokens,
+                frame_slots=self._params.frame_slots,
+            )
+            content, buffer = buffer[: plan.consumed], buffer[plan.consumed :]
+            symbols = sum(len(slot.symbols) for slot in plan.slots if slot.symbols is not None)
+            built = encode_frame(content, plan.slots, self._engine, self._ticker(len(content), symbols))
+            last = ended and not buffer
+            self._write(built, content, last)
+            self._progress(self._tally.content_bytes)
+            if last:
+                return self._tally.summary()
+
+    def _ticker(self, size: int, symbols: int) -> Callable[[int], None]:
+        """Return a callback that turns tokens done into content bytes done, within one frame."""
+        before, done = self._tally.content_bytes, 0
+
+        def tick(tokens: int) -> None:
+            nonlocal done
+            done = min(done + tokens, symbols)
+            self._progress(before + size * done // max(symbols, 1))
+
+        return tick
+
+    def _write(self, built: BuiltFrame, content: bytes, last: bool) -> None:
+        needs_model = bool(built.head.count(Kind.MODEL))
+        if self._part is not None and needs_model and self._part.header.model is None:
+            self._close_part()
+        self._tally.add_frame(built.head, built.passes, built.bits)
+        if self._part is None and last:
+            data = pack_single(self._header(needs_model, None), built.head, built.payload, content)
+            self._target.write(data)
+            self._tally.add_part(len(data))
+            return
+        if self._part is None:
+            header = self._header(needs_model, sha_prefix(FILE_ID_BYTES, content))
+            self._part = PartWriter(self._target, header)
+        self._part.frame(built.head, built.payload, content)
+        if last:
+            self._close_part()
+
+    def _close_part(self) -> None:
+        assert self._part is not None
+        self._part.close()
+        self._tally.add_part(self._part.written)
+        self._part = None
+
+    def _header(self, needs_model: bool, file_id: bytes | None) -> FileHeader:
+        model = None
+        if needs_model:
+            target = self._engine().codec.target
+            model = ModelIdentity(
+                EXACT_VERSION,
+                PRECISION,
+                target.digest[:MODEL_DIGEST_BYTES],
+                target.vocabulary_digest[:VOCABULARY_DIGEST_BYTES],
+            )
+        return FileHeader(self._level, model, file_id)
+
+
+class _LazyTokenizer:
+    """Loads the engine at the first text, so that other data never does."""
+
+    def __init__(self, engine: Callable[[], Engine]) -> None:
+        self._engine = engine
+
+    @property
+    def vocabulary(self) -> SlotVocabulary:
+        return self._engine().tokenizer.vocabulary
+
+    def encode(self, data: bytes) -> Symbols:
+        return self._engine().tokenizer.encode(data)
+
+
+def _fill(source: BinaryIO, buffer: bytes, ended: bool) -> tuple[bytes, bool]:
+    """Read until the buffer holds more than a window (so that its end is known to come later) or the source ends."""
+    parts, size = [buffer], len(buffer)
+    while not ended and size <= FRAME_WINDOW:
+        chunk = source.read(FRAME_WINDOW + 1 - size)
+        parts.append(chunk or b"")
+        size += len(chunk or b"")
+        ended = not chunk
+    return b"".join(parts), ended
