@@ -4,8 +4,9 @@ from collections.abc import Callable, Sequence
 
 from speccompact.errors import ArgumentError
 from speccompact_cli.console import Console, input_is_terminal
-from speccompact_cli.exit_codes import SUCCESS, describe, exit_code
+from speccompact_cli.exit_codes import SUCCESS, exit_code
 from speccompact_cli.naming import STANDARD, shown
+from speccompact_cli.reports import report_failure
 
 
 def inputs(files: Sequence[str]) -> Sequence[str]:
@@ -39,8 +40,7 @@ def for_each(files: Sequence[str], console: Console, job: Callable[[str], int]) 
         except BrokenPipeError:
             raise  # whoever reads the output is gone: the rest of the work is for nobody
         except Exception as error:
-            text, code = describe(error), exit_code(error)
-            name = shown(path)
-            console.error(text if text.startswith(name) else f"{name}: {text}")
+            report_failure(console, error, shown(path))
+            code = exit_code(error)
         result = result or code
     return result

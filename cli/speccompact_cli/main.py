@@ -2,10 +2,8 @@
 
 import contextlib
 import importlib
-import os
 import signal
 import sys
-import traceback
 from collections.abc import Sequence
 from types import FrameType
 from typing import NoReturn
@@ -13,7 +11,8 @@ from typing import NoReturn
 import click
 
 from speccompact_cli.console import Console, silence_output
-from speccompact_cli.exit_codes import SUCCESS, Stopped, describe, exit_code
+from speccompact_cli.exit_codes import SUCCESS, Stopped, exit_code
+from speccompact_cli.reports import report_failure
 
 _COMMANDS = {
     "bench": ("bench_cmd", "Measure size and speed after a verified round trip."),
@@ -52,9 +51,13 @@ class CommandGroup(click.Group):
 
 def _print_version(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version  # slow to import, and only this option needs it
+        from importlib import metadata  # slow to import, and only this option needs it
 
-        click.echo(f"speccompact {version('speccompact')}")
+        try:
+            release = metadata.version("speccompact")
+        except metadata.PackageNotFoundError:  # run from a source tree
+            release = "not installed"
+        click.echo(f"speccompact {release}")
         context.exit()
 
 
@@ -99,9 +102,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         silence_output()
         return exit_code(error)
     except (Exception, KeyboardInterrupt, Stopped) as error:
-        if os.environ.get("SPECCOMPACT_DEBUG"):
-            traceback.print_exc()
-        console.error(describe(error))
+        report_failure(console, error)
         with contextlib.suppress(OSError):
             silence_output()
         return exit_code(error)

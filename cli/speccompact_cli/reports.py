@@ -1,6 +1,12 @@
-"""What a finished run looks like in words."""
+"""What a finished run, or a failed one, looks like in words."""
+
+import os
+import sys
+import traceback
 
 from speccompact.streams.summary import Summary
+from speccompact_cli.console import Console
+from speccompact_cli.exit_codes import describe
 
 
 def describe_work(summary: Summary, seconds: float) -> str:
@@ -23,3 +29,17 @@ def describe_work(summary: Summary, seconds: float) -> str:
             f" {summary.payload_bytes} in payloads, {summary.compressed_bytes} in all"
         )
     return "\n".join(lines)
+
+
+def report_failure(console: Console, error: BaseException, name: str = "") -> None:
+    """Say in one line what failed; with SPECCOMPACT_DEBUG set, also where in the program.
+
+    Args:
+        console: where to say it.
+        error: what ended the work.
+        name: what was worked on, safe to print; put in front unless the error itself begins with it.
+    """
+    if os.environ.get("SPECCOMPACT_DEBUG"):
+        traceback.print_exception(error, file=sys.stderr)
+    text = describe(error)
+    console.error(text if not name or text.startswith(name) else f"{name}: {text}")

@@ -1,0 +1,75 @@
+"""``speccompact inspect``."""
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+import speccompact
+from speccompact_cli.console import Console
+from speccompact_cli.exit_codes import SUCCESS
+from speccompact_cli.file_jobs import for_each
+from speccompact_cli.files import open_source
+from speccompact_cli.naming import shown
+from speccompact_cli.shared_options import files_argument
+
+if TYPE_CHECKING:
+    from speccompact.streams.inspecting import FileInfo
+
+
+@click.command("inspect")
+@files_argument(required=True)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each FILE, on a line of its own.")
+@click.option("-v", "--verbose", is_flag=True, help="List every frame.")
+def inspect_command(files: tuple[str, ...], as_json: bool, verbose: bool) -> int:
+    """Show what each FILE holds and what it needs, without decoding it."""
+
+    def inspect_one(path: str) -> int:
+        with open_source(path) as source:
+            info = speccompact.inspect(source.stream)
+        if as_json:
+            click.echo(json.dumps({"path": shown(path)} | info.to_json()))
+        else:
+            click.echo("\n".join([shown(path), *_summary_lines(info), *(_frame_lines(info) if verbose else [])]))
+        return SUCCESS
+
+    return for_each(files, Console(), inspect_one)
+
+
+def _summary_lines(info: "FileInfo") -> list[str]:
+    names = _model_names()
+    models = [f"{names.get(digest, 'not in the store')} ({digest})" for digest in info.model_digests]
+    exact = sorted({part.exact_version for part in info.parts if part.exact_version is not None})
+    kinds = [
+        f"{sum(getattr(frame, f'{kind}_slots') for frame in info.frames)} {kind}" for kind in ("model", "zstd", "raw")
+    ]
+    return [
+        f"  format      version {info.format_version}" + "".join(f", exact version {number}" for number in exact),
+        f"  model       {', '.join(models) or 'none needed'}",
+        f"  level       {info.level or 'not recorded'}",
+        f"  parts       {len(info.parts)}",
+        f"  frames      {len(info.frames)}",
+        f"  slots       {info.slots}: {', '.join(kinds)}",
+        f"  tokens      {info.tokens}",
+        f"  content     {info.content_bytes} bytes",
+        f"  compressed  {info.compressed_bytes} bytes, {info.bpb:.3f} bpb;"
+        f" {info.compressed_bytes - info.payload_bytes} of them headers, tables and checks",
+    ]
+
+
+def _frame_lines(info: "FileInfo") -> list[str]:
+    lines = ["  part frame     offset      bytes content from      bytes  slots  tokens"]
+    for frame in info.frames:
+        slots = frame.model_slots + frame.zstd_slots + frame.raw_slots
+        lines.append(
+            f"  {frame.part:>4} {frame.ordinal:>5} {frame.offset:>10} {frame.compressed_bytes:>10}"
+            f" {frame.content_start:>12} {frame.content_bytes:>10} {slots:>6} {frame.tokens:>7}"
+        )
+    return lines
+
+
+def _model_names() -> dict[str, str]:
+    """Return the names of the store's models by the part of their digest that archives record."""
+    from speccompact.modelstore.store import MIN_PREFIX_BYTES, list_models  # loads NumPy
+
+    return {model.digest[:MIN_PREFIX_BYTES].hex(): ", ".join(model.names) or "unnamed" for model in list_models()}

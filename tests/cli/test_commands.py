@@ -1,0 +1,227 @@
+"""Every command and option, in one process, with a model that is none."""
+
+import json
+import os
+import re
+import stat
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from speccompact_cli.main import run
+from tests.fakes import FakeEngines, prose
+
+TEXT = prose(20_000)
+Run = Callable[..., tuple[int, bytes, str]]
+
+
+@pytest.fixture
+def call(
+    fake_engines: FakeEngines,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsysbinary: pytest.CaptureFixture[bytes],
+) -> Run:
+    """Run the command line in a folder of its own: exit code, output, remarks."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SPECCOMPACT_HOME", str(tmp_path / "store"))
+
+    def call(*arguments: str) -> tuple[int, bytes, str]:
+        code = run(arguments)
+        captured = capsysbinary.readouterr()
+        return code, captured.out, captured.err.decode()
+
+    return call
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    path = tmp_path / "text.txt"
+    path.write_bytes(TEXT)
+    return path
+
+
+@pytest.fixture
+def give(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Path], None]]:
+    """Make a file standard input."""
+    with ExitStack() as stack:
+        yield lambda path: monkeypatch.setattr(sys, "stdin", stack.enter_context(path.open()))
+
+
+def test_there_and_back(call: Run, text: Path) -> None:
+    text.chmod(0o600)
+    os.utime(text, (1_000, 2_000))
+    code, out, said = call("compress", "text.txt")
+    assert (code, out) == (0, b"")
+    assert said.startswith("text.txt: 20 kB → ")
+    assert said.endswith(": text.txt.spc\n")
+    assert text.exists()
+    text.unlink()
+    assert call("decompress", "text.txt.spc")[0] == 0
+    assert text.read_bytes() == TEXT
+    for path in (text, text.with_name("text.txt.spc")):
+        assert path.stat().st_mtime == 2_000
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_standard_streams(call: Run, text: Path, give: Callable[[Path], None]) -> None:
+    give(text)
+    code, packed, said = call("compress", "-")
+    assert (code, said) == (0, "")
+    archive = text.with_name("archive")
+    archive.write_bytes(packed)
+    give(archive)
+    assert call("decompress") == (0, TEXT, "")
+
+
+def test_an_output_of_another_name(call: Run, text: Path) -> None:
+    assert call("compress", "-q", "text.txt", "-o", "other") == (0, b"", "")
+    assert call("decompress", "-q", "-o", "-", "other") == (0, TEXT, "")
+    assert not text.with_name("text.txt.spc").exists()
+
+
+def test_several_files_one_after_another_on_standard_output(call: Run, text: Path) -> None:
+    text.with_name("more.txt").write_bytes(TEXT[::-1])
+    code, packed, _ = call("compress", "-c", "text.txt", "more.txt")
+    text.with_name("both.spc").write_bytes(packed)
+    assert code == 0
+    assert call("decompress", "-c", "both.spc")[1] == TEXT + TEXT[::-1]
+
+
+def test_one_failure_does_not_stop_the_others(call: Run, text: Path) -> None:
+    code, _, said = call("compress", "absent", "text.txt", ".")
+    assert code == 1
+    assert text.with_name("text.txt.spc").exists()
+    assert "absent: No such file" in said
+    assert ".: Is a directory" in said
+
+
+def test_the_input_goes_only_when_asked_and_last(call: Run, text: Path) -> None:
+    assert call("compress", "--rm", "-k", "text.txt")[0] == 0
+    assert text.exists()
+    assert call("compress", "--rm", "text.txt")[0] == 1
+    assert text.exists()
+    assert call("compress", "--rm", "-f", "text.txt")[0] == 0
+    assert not text.exists()
+    assert call("decompress", "--rm", "text.txt.spc")[0] == 0
+    assert text.read_bytes() == TEXT
+    assert not text.with_name("text.txt.spc").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "level"),
+    [((), 5), (("-1",), 1), (("-9",), 9), (("--level", "3"), 3), (("-9", "--level", "2", "-4"), 4)],
+)
+def test_levels(call: Run, text: Path, options: tuple[str, ...], level: int) -> None:
+    assert call("compress", *options, "text.txt")[0] == 0
+    code, out, _ = call("inspect", "--json", "text.txt.spc")
+    assert (code, json.loads(out)["level"]) == (0, level)
+
+
+def test_short_options_combine(call: Run, text: Path) -> None:
+    code, _, said = call("compress", "-1fq", "--", "text.txt")
+    assert (code, said) == (0, "")
+
+
+def test_slots_of_another_length(call: Run, text: Path) -> None:
+    assert call("compress", "--slot-tokens", "64", "--threads", "1", "text.txt")[0] == 0
+    assert json.loads(call("inspect", "--json", "text.txt.spc")[1])["slots"] > 30
+
+
+def test_a_range_decodes_only_its_frames(call: Run, text: Path, fake_engines: FakeEngines) -> None:
+    assert call("compress", "-1", "--slot-tokens", "16", "text.txt")[0] == 0
+    frames = json.loads(call("inspect", "--json", "text.txt.spc")[1])["frames"]
+    assert len(frames) > 2
+    fake_engines.codec.decoded = 0
+    assert call("decompress", "--range", "5000:70", "text.txt.spc") == (0, TEXT[5000:5070], "")
+    assert 0 < fake_engines.codec.decoded <= 2 * max(frame["model_slots"] for frame in frames)
+    assert call("decompress", "--range", "5:7", "-o", "part", "text.txt.spc")[0] == 0
+    assert text.with_name("part").read_bytes() == TEXT[5:12]
+
+
+def test_damage_is_told_and_salvaged(call: Run, text: Path) -> None:
+    assert call("compress", "-1", "--slot-tokens", "16", "text.txt")[0] == 0
+    text.unlink()
+    archive = text.with_name("text.txt.spc")
+    data = bytearray(archive.read_bytes())
+    data[len(data) // 2] ^= 0x40
+    archive.write_bytes(data)
+    code, _, said = call("verify", "text.txt.spc")
+    assert (code, "frame" in said) == (3, True)
+    code, _, said = call("decompress", "text.txt.spc")
+    assert (code, text.exists()) == (3, False)
+    code, _, said = call("decompress", "-q", "--salvage", "text.txt.spc")
+    assert (code, "lost bytes" in said) == (3, True)
+    assert 0 < len(text.read_bytes()) < len(TEXT)
+
+
+def test_a_sound_file_verifies_and_needs_no_salvage(call: Run, text: Path) -> None:
+    assert call("compress", "text.txt")[0] == 0
+    code, out, said = call("verify", "text.txt.spc")
+    assert (code, out, said.startswith("text.txt.spc: sound, 20 kB in ")) == (0, b"", True)
+    assert call("decompress", "-f", "--salvage", "text.txt.spc")[0] == 0
+    assert text.read_bytes() == TEXT
+
+
+def test_more_content_than_allowed_is_refused(call: Run, text: Path) -> None:
+    assert call("compress", "text.txt")[0] == 0
+    for command in (["decompress", "-c"], ["verify"]):
+        code, _, said = call(*command, "--max-output", "19999", "text.txt.spc")
+        assert (code, bool(said)) == (5, True)
+
+
+def test_details_on_request(call: Run, text: Path) -> None:
+    _, _, said = call("compress", "-v", "text.txt")
+    assert "1 frames" in said
+    assert "target passes" in said
+    assert "by the model's distribution" in said
+
+
+def test_inspect_for_people(call: Run, text: Path) -> None:
+    assert call("compress", "-7", "text.txt")[0] == 0
+    code, out, said = call("inspect", "-v", "text.txt.spc")
+    lines = out.decode().splitlines()
+    assert (code, said, lines[0]) == (0, "", "text.txt.spc")
+    for words in ("level       7", "content     20000 bytes", "1 model, 0 zstd, 0 raw", "not in the store"):
+        assert any(words in line for line in lines), words
+
+
+def test_models_for_people_and_programs(call: Run, tmp_path: Path) -> None:
+    code, out, _ = call("models", "list")
+    assert (code, "smollm2-135m" in out.decode(), "not pulled" in out.decode()) == (0, True, True)
+    entry = json.loads(call("models", "list", "--json")[1])[0]
+    assert (entry["name"], entry["path"]) == ("smollm2-135m", None)
+    assert call("models", "path")[:2] == (0, f"{tmp_path / 'store'}\n".encode())
+
+
+def test_bench_keeps_its_contract(call: Run, text: Path) -> None:
+    code, out, _ = call("bench", "--json", "--repeat", "2", "text.txt")
+    assert code == 0
+    report = json.loads(out)
+    assert {"files", "peak_rss_bytes", "machine", "model", "level"} <= set(report)
+    (entry,) = report["files"]
+    promised = {
+        "path", "bytes", "compressed_bytes", "bpb", "tokens", "tokens_per_pass", "encode_tokens_per_s",
+        "decode_tokens_per_s", "encode_mb_per_s", "decode_mb_per_s", "peers",
+    }  # fmt: skip
+    assert promised <= set(entry)
+    assert (entry["path"], entry["bytes"], entry["repeat"]) == ("text.txt", len(TEXT), 2)
+    assert entry["bpb"] == pytest.approx(8 * entry["compressed_bytes"] / len(TEXT))
+    assert {"xz", "zstd"} <= set(entry["peers"])
+    assert all(peer["bytes"] > 0 for peer in entry["peers"].values())
+
+
+def test_bench_for_people(call: Run, text: Path) -> None:
+    code, out, _ = call("bench", "--no-peers", "text.txt", "text.txt")
+    assert code == 0
+    assert out.decode().count("text.txt") == 4
+    assert "model smollm2-135m, level 5" in out.decode()
+
+
+def test_the_version(call: Run) -> None:
+    code, out, _ = call("--version")
+    assert code == 0
+    assert re.fullmatch(rb"speccompact (\d+\.\d+\.\d+|not installed)\n", out)

@@ -1,0 +1,192 @@
+"""The command line as a process of its own: what a shell, a signal or a full disk does to it.
+
+Random bytes need no model, so these run everywhere.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.source_tree import ROOT
+
+RANDOM = bytes((i * 7919 >> 3 ^ i * i) & 0xFF for i in range(200_000))
+HEAVY = {"numba", "numpy", "safetensors", "tokenizers", "torch", "zstandard"}
+
+Start = Callable[..., "subprocess.Popen[bytes]"]
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """The tree's own sources on the path, and a model store that is empty."""
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "cli")])
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("SPECCOMPACT")}
+    return kept | {"PYTHONPATH": paths, "SPECCOMPACT_HOME": str(tmp_path / "store"), "PYTHONWARNINGS": "error"}
+
+
+def spawn(
+    environment: dict[str, str], *arguments: str | bytes, cwd: Path, **streams: object
+) -> "subprocess.Popen[bytes]":
+    command = [sys.executable, "-m", "speccompact_cli", *arguments]
+    standard: dict[str, object] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, cwd=cwd, env=environment, **(standard | streams))  # type: ignore[call-overload, no-any-return]
+
+
+def outcome(process: "subprocess.Popen[bytes]", given: bytes | None = None) -> tuple[int, bytes, str]:
+    """Return exit code, output and remarks; no remark is ever a traceback."""
+    out, said = process.communicate(given, timeout=120)
+    text = (said or b"").decode("utf-8", "replace")
+    assert "Traceback" not in text, text
+    return process.returncode, out, text
+
+
+def names(folder: Path) -> list[bytes]:
+    return sorted(os.listdir(os.fsencode(folder)))
+
+
+def test_help_loads_nothing_heavy(environment: dict[str, str], tmp_path: Path) -> None:
+    script = (
+        "import sys; sys.argv = ['speccompact', '--help']\n"
+        "from speccompact_cli.main import run\n"
+        f"code = run(); print(sorted({HEAVY!r} & set(sys.modules))); sys.exit(code)"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", script], env=environment, cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert "decompress" in result.stdout
+    assert result.stdout.endswith("[]\n")
+
+
+@pytest.mark.parametrize("command", ["bench", "compress", "decompress", "inspect", "models", "verify"])
+def test_help_of_a_command_loads_nothing_heavy(environment: dict[str, str], tmp_path: Path, command: str) -> None:
+    script = (
+        "import sys\nfrom speccompact_cli.main import run\n"
+        f"code = run([{command!r}, '--help']); print(sorted({HEAVY!r} & set(sys.modules))); sys.exit(code)"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", script], env=environment, cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert result.stdout.endswith("[]\n")
+
+
+def test_pipe_through_and_back(environment: dict[str, str], tmp_path: Path) -> None:
+    code, packed, said = outcome(spawn(environment, "compress", cwd=tmp_path, stdin=subprocess.PIPE), RANDOM)
+    assert (code, said) == (0, "")
+    code, content, said = outcome(spawn(environment, "decompress", cwd=tmp_path, stdin=subprocess.PIPE), packed)
+    assert (code, said, content) == (0, "", RANDOM)
+
+
+def test_names_that_are_not_utf8(environment: dict[str, str], tmp_path: Path) -> None:
+    name = b"caf\xe9\n.bin"
+    (tmp_path / os.fsdecode(name)).write_bytes(RANDOM)
+    code, _, said = outcome(spawn(environment, "compress", "--rm", name, cwd=tmp_path))
+    assert (code, "caf\\xe9\\n.bin" in said) == (0, True)
+    assert names(tmp_path) == [name + b".spc"]
+    assert outcome(spawn(environment, "decompress", "-q", name + b".spc", cwd=tmp_path)) == (0, b"", "")
+    assert (tmp_path / os.fsdecode(name)).read_bytes() == RANDOM
+
+
+def test_names_print_in_an_ascii_locale(environment: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "Ä.bin").write_bytes(RANDOM)
+    plain = environment | {"LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    code, _, said = outcome(spawn(plain, "compress", "Ä.bin".encode(), cwd=tmp_path))
+    assert (code, ".bin" in said) == (0, True)
+    assert outcome(spawn(plain, "inspect", "Ä.bin.spc".encode(), cwd=tmp_path))[0] == 0
+
+
+def test_a_reader_that_goes_away(environment: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "x.bin").write_bytes(RANDOM)
+    reading, writing = os.pipe()
+    os.close(reading)
+    process = spawn(environment, "compress", "-c", "x.bin", cwd=tmp_path, stdout=writing)
+    os.close(writing)
+    code, _, said = outcome(process)
+    assert (code, said) == (141, "")
+
+
+def test_a_full_disk(environment: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "x.bin").write_bytes(RANDOM)
+    with open("/dev/full", "wb") as full:
+        code, _, said = outcome(spawn(environment, "compress", "-c", "x.bin", cwd=tmp_path, stdout=full))
+    assert (code, "disk is full" in said) == (1, True)
+
+
+def test_a_terminal_is_spared_binary_data_and_not_read_unasked(environment: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "x.bin").write_bytes(RANDOM[:100])
+    leader, terminal = os.openpty()
+    try:
+        code, _, said = outcome(spawn(environment, "compress", "-c", "x.bin", cwd=tmp_path, stdout=terminal))
+        assert (code, "terminal" in said) == (2, True)
+        code, _, said = outcome(spawn(environment, "compress", "-c", "-f", "x.bin", cwd=tmp_path, stdout=terminal))
+        assert (code, said) == (0, "")
+        code, out, said = outcome(spawn(environment, "compress", cwd=tmp_path, stdin=terminal))
+        assert (code, out, "terminal" in said) == (2, b"", True)
+    finally:
+        os.close(leader)
+        os.close(terminal)
+
+
+@pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
+def test_a_stopped_run_leaves_nothing_under_the_final_name(
+    environment: dict[str, str], tmp_path: Path, signum: signal.Signals, code: int
+) -> None:
+    process = spawn(environment, "compress", "-f", "-o", "out.spc", "-", cwd=tmp_path, stdin=subprocess.PIPE)
+    assert process.stdin is not None
+    process.stdin.write(RANDOM)
+    process.stdin.flush()
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob(".speccompact-*.tmp")) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signum)
+    assert outcome(process)[0] == code
+    left = [] if signum != signal.SIGKILL else list(tmp_path.glob(".speccompact-*.tmp"))
+    assert sorted(tmp_path.iterdir()) == left
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["compress", "absent"], 1, "No such file"),
+        (["compress", "."], 1, "directory"),
+        (["compress", "x.bin", "-o", "no/such/folder"], 1, "No such file"),
+        (["compress", "x.bin", "-o", "taken"], 1, "-f"),
+        (["compress", "x.bin", "-o", "x.bin", "-f"], 2, "same file"),
+        (["compress", "x.bin", "x.bin", "-o", "one"], 2, "-c"),
+        (["compress", "x.bin", "-c", "-o", "one"], 2, "exclude"),
+        (["compress", "--rm", "-c", "x.bin"], 2, "--rm"),
+        (["compress", "--level", "10", "x.bin"], 2, "--level"),
+        (["compress", "--slot-tokens", "1000000", "x.bin"], 2, "slot_tokens"),
+        (["compress", "--device", "toaster", "x.bin"], 2, "toaster"),
+        (["decompress", "taken"], 2, ".spc"),
+        (["decompress", "-c", "taken"], 3, "taken"),
+        (["decompress", "--range", "5", "taken"], 2, "START:LEN"),
+        (["decompress", "--rm", "--salvage", "x.spc"], 2, "--rm"),
+        (["verify", "taken"], 3, "taken"),
+        (["inspect", "taken"], 3, "taken"),
+        (["inspect", "absent"], 1, "absent"),
+        (["models", "path", "nobody"], 4, "models convert"),
+        (["models", "pull", "nobody"], 2, "smollm2-135m"),
+        (["models", "convert", "taken"], 4, "taken"),
+        (["bench", "absent"], 1, "No such file"),
+        (["bench", "text.txt"], 4, "models pull"),
+        (["compress", "text.txt"], 4, "speccompact models pull smollm2-135m"),
+        (["no-such-command"], 2, "no-such-command"),
+        (["compress", "--no-such-option"], 2, "no-such-option"),
+    ],
+)
+def test_every_mistake_is_one_clear_line_and_a_documented_code(
+    environment: dict[str, str], tmp_path: Path, arguments: list[str], code: int, words: str
+) -> None:
+    (tmp_path / "x.bin").write_bytes(RANDOM)
+    (tmp_path / "taken").write_bytes(b"taken")
+    (tmp_path / "text.txt").write_text("The quick brown fox jumps over the lazy dog. " * 20)
+    before = names(tmp_path)
+    found, out, said = outcome(spawn(environment, *arguments, cwd=tmp_path))
+    assert (found, out) == (code, b"")
+    assert words in said
+    assert [name for name in names(tmp_path) if name != b"store"] == before

@@ -1,0 +1,71 @@
+import io
+from pathlib import Path
+
+import pytest
+
+from speccompact import api
+from speccompact.bench.machine import describe_machine, peak_rss_bytes
+from speccompact.bench.measure import Setting, bench
+from speccompact.bench.peers import Peer, available_peers, measure_peer
+from speccompact.errors import DamagedError
+from speccompact.streams.summary import Summary
+from tests.fakes import FakeEngines, prose
+
+TEXT = prose(6000)
+
+
+@pytest.fixture
+def setting() -> Setting:
+    return Setting(level=5, model="fake", engines=FakeEngines())
+
+
+@pytest.mark.parametrize("peer", available_peers(), ids=lambda peer: peer.name)
+@pytest.mark.parametrize("data", [b"", b"x", TEXT], ids=["empty", "one byte", "text"])
+def test_peers_give_back_what_they_were_given(peer: Peer, data: bytes) -> None:
+    result = measure_peer(peer, data)
+    assert result.content_bytes == len(data)
+    assert result.to_json()["bytes"] == result.bytes
+
+
+def test_a_peer_that_loses_data_is_caught() -> None:
+    with pytest.raises(DamagedError, match="lossy"):
+        measure_peer(Peer("lossy", "-0", lambda data: data, lambda packed: packed[:-1]), b"abc")
+
+
+def test_sizes_are_those_of_the_library(tmp_path: Path, setting: Setting) -> None:
+    path = tmp_path / "text"
+    path.write_bytes(TEXT)
+    (report,) = bench([str(path)], setting).files
+    packed = api.compress(TEXT, engines=FakeEngines())
+    entry = report.to_json()
+    assert (entry["bytes"], entry["compressed_bytes"]) == (len(TEXT), len(packed))
+    assert entry["slots"] == {"model": 1, "zstd": 0, "raw": 0}
+    assert report.peers == {}
+
+
+def test_an_empty_file_divides_nothing_by_zero(tmp_path: Path, setting: Setting) -> None:
+    path = tmp_path / "empty"
+    path.touch()
+    (report,) = bench([str(path)], setting, peers=available_peers()).files
+    assert report.to_json()["bpb"] == 0.0
+
+
+@pytest.mark.parametrize("wrong", [TEXT[:-1], TEXT + b"!", b"?" + TEXT[1:]])
+def test_a_round_trip_that_fails_is_an_error(
+    tmp_path: Path, setting: Setting, monkeypatch: pytest.MonkeyPatch, wrong: bytes
+) -> None:
+    def decode(_source: object, target: io.BufferedIOBase, **_options: object) -> Summary:
+        target.write(wrong)
+        return Summary(len(wrong), 1)
+
+    path = tmp_path / "text"
+    path.write_bytes(TEXT)
+    monkeypatch.setattr(api, "decompress_stream", decode)
+    with pytest.raises(DamagedError, match="round trip"):
+        bench([str(path)], setting)
+
+
+def test_the_machine_is_described_without_names_of_hosts() -> None:
+    machine = describe_machine()
+    assert set(machine) == {"processor", "cores", "memory_bytes", "system", "python", "libraries"}
+    assert peak_rss_bytes() > 1_000_000

@@ -1,0 +1,50 @@
+"""The shipped samples run, and their texts are what they claim to be."""
+
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+from speccompact.modelstore.registry import DEFAULT_MODEL
+from tests.fakes import FakeEngines
+from tests.source_tree import ROOT
+
+SAMPLES = ROOT / "samples"
+EXPECTED = {
+    "quickstart.py": ["the same bytes came back"],
+    "random_access.py": ["from the middle: 2024-", "at the end:      2024-"],
+    "salvage.py": ["decompress refuses: ", "lost bytes "],
+}
+
+
+def run_sample(script: Path, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> None:
+    monkeypatch.setattr(sys, "argv", [str(script), *arguments])
+    runpy.run_path(str(script), run_name="__main__")
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_a_sample_runs(
+    name: str, fake_engines: FakeEngines, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_sample(SAMPLES / name, monkeypatch)
+    assert fake_engines.loads > 0
+    out = capsys.readouterr().out
+    assert all(words in out for words in EXPECTED[name]), out
+
+
+@pytest.mark.real_model
+def test_the_quickstart_runs_with_the_real_model(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_sample(SAMPLES / "quickstart.py", monkeypatch, DEFAULT_MODEL)
+    assert "the same bytes came back" in capsys.readouterr().out
+
+
+def test_the_log_is_what_its_script_prints(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    run_sample(SAMPLES / "make_log.py", monkeypatch)
+    assert capsys.readouterr().out == (SAMPLES / "service.log").read_text("utf-8")
+
+
+def test_every_sample_is_run() -> None:
+    assert {path.name for path in SAMPLES.glob("*.py")} == set(EXPECTED) | {"make_log.py"}
