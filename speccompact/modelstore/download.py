@@ -14,7 +14,7 @@ _CHUNK_BYTES = 1 << 18
 _TRIES = 5
 """Tries without any progress before a download is given up."""
 
-_PAUSE_SECONDS = 0.5
+PAUSE_SECONDS = 0.5
 """Wait before the first new try; it doubles with every further one."""
 
 Progress = Callable[[str, int, int], None]
@@ -39,7 +39,6 @@ def download(
     sha256: str,
     settings: IndexSettings,
     progress: Progress = no_progress,
-    pause: float = _PAUSE_SECONDS,
 ) -> None:
     """Fetch a URL into a file; what is there of it already is kept and only the rest is asked for.
 
@@ -53,26 +52,25 @@ def download(
         sha256: its digest, hexadecimal.
         settings: certificates and proxy.
         progress: told how many bytes are there.
-        pause: seconds before the first new try.
 
     Raises:
         ModelError: it cannot be fetched, or is another file. In the second case `target` is removed.
     """
     resumed = _length(target) > 0
-    _complete(url, target, size, settings, progress, pause)
+    _complete(url, target, size, settings, progress)
     if resumed and file_sha256(target) != sha256:
         # the beginning may be from a crash or from another server: once more, all of it
         target.unlink()
-        _complete(url, target, size, settings, progress, pause)
+        _complete(url, target, size, settings, progress)
     found = file_sha256(target)
     if found != sha256:
         target.unlink()
         raise ModelError(f"{redact(url)}: the SHA-256 is {found}, not {sha256}: this is another file")
 
 
-def _complete(url: str, target: Path, size: int, settings: IndexSettings, progress: Progress, pause: float) -> None:
+def _complete(url: str, target: Path, size: int, settings: IndexSettings, progress: Progress) -> None:
     """Fetch what is missing, in as many tries as it takes while they bring anything."""
-    failed, wait = 0, pause
+    failed, wait = 0, PAUSE_SECONDS
     while _length(target) != size:
         before = _length(target)
         reason = _fetch_rest(url, target, size, settings, progress)
@@ -85,7 +83,7 @@ def _complete(url: str, target: Path, size: int, settings: IndexSettings, progre
             time.sleep(wait)
             wait *= 2
         else:
-            wait = pause
+            wait = PAUSE_SECONDS
 
 
 def _length(path: Path) -> int:

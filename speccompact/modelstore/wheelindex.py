@@ -19,6 +19,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
@@ -124,15 +125,22 @@ def _links_on(page: str, wheel: str, settings: IndexSettings, failures: list[str
     if wheel not in links:
         failures.append(f"{redact(page)}: no {wheel} there")
         return
-    # the login that opened the page opens the file too, but only on the same host
-    url = urllib.parse.urljoin(base, links[wheel])
-    login, host = urllib.parse.urlsplit(page).netloc.rpartition("@")[::2]
-    parts = urllib.parse.urlsplit(url)
-    if login and parts.netloc == host:
-        url = urllib.parse.urlunsplit(parts._replace(netloc=f"{login}@{host}"))
+    try:
+        yield _target(page, base, links[wheel])
+    except ValueError as error:
+        failures.append(f"{redact(page)}: {error}")
+
+
+def _target(page: str, base: str, link: str) -> str:
+    """Return the URL that a link means; raises ValueError where it is none that may be followed."""
+    parts = urllib.parse.urlsplit(urllib.parse.urljoin(base, link))
     # a page from elsewhere has no say over local files
-    if parts.scheme in _REMOTE or (parts.scheme == "file" and page.startswith("file:")):
-        yield urllib.parse.urldefrag(url).url
+    if parts.scheme not in _REMOTE and (parts.scheme != "file" or not page.startswith("file:")):
+        raise ValueError(f"a link of the scheme {parts.scheme!r}")
+    # the login that opened the page opens the file too, but only on the same host
+    login, host = urllib.parse.urlsplit(page).netloc.rpartition("@")[::2]
+    netloc = f"{login}@{host}" if login and parts.netloc == host else parts.netloc
+    return urllib.parse.urlunsplit(parts._replace(netloc=netloc, fragment=""))
 
 
 def json_links(body: bytes) -> dict[str, str]:
@@ -148,7 +156,12 @@ def html_links(body: bytes) -> dict[str, str]:
     """Return file name -> URL of a PEP 503 page."""
     parser = _Anchors()
     parser.feed(body.decode("utf-8", "replace"))
-    return {urllib.parse.unquote(urllib.parse.urlsplit(url).path.rsplit("/", 1)[-1]): url for url in parser.urls}
+    links = {}
+    for url in parser.urls:
+        # not urlsplit: one malformed link must not spoil the page
+        path = re.split("[?#]", url, maxsplit=1)[0]
+        links[urllib.parse.unquote(path.rpartition("/")[2])] = url
+    return links
 
 
 class _Anchors(html.parser.HTMLParser):
@@ -164,7 +177,8 @@ class _Anchors(html.parser.HTMLParser):
         if tag == "base" and href:
             self._base = href
         elif tag == "a" and href:
-            self.urls.append(urllib.parse.urljoin(self._base, href))
+            with suppress(ValueError):
+                self.urls.append(urllib.parse.urljoin(self._base, href))
 
 
 def open_url(url: str, settings: IndexSettings, headers: Mapping[str, str]) -> Any:
@@ -199,8 +213,8 @@ def open_url(url: str, settings: IndexSettings, headers: Mapping[str, str]) -> A
 
 def redact(url: str) -> str:
     """Return a URL without its login, for messages."""
-    parts = urllib.parse.urlsplit(url)
-    return urllib.parse.urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+    # not urlsplit: a malformed URL needs a message too
+    return re.sub("//[^/?#]*@", "//", url, count=1)
 
 
 def describe(error: Exception) -> str:
