@@ -13,6 +13,9 @@ ZONE = ("speccompact.exact.", "speccompact.entropy.", "speccompact.memory.")
 FLOAT_TYPES = {
     "bfloat16", "complex128", "complex64", "double", "float", "float16", "float32", "float64", "half", "single",
 }  # fmt: skip
+AMBIGUOUS_NAMES = {"double", "half", "single"}
+"""Float types as attributes (torch.half, x.half()), ordinary words as names of variables."""
+
 FLOAT_CODES = {"f", "d", "e", "f2", "f4", "f8"}
 """What NumPy's type codes for floats look like without their byte order."""
 
@@ -42,7 +45,9 @@ def offence(node: ast.AST) -> str | None:
             return f"float type {text!r}"
         case ast.BinOp(op=ast.Div()) | ast.AugAssign(op=ast.Div()):
             return "true division"
-        case ast.Name(id=name) | ast.Attribute(attr=name) if name in FLOAT_TYPES:
+        case ast.Attribute(attr=name) if name in FLOAT_TYPES:
+            return f"float type {name}"
+        case ast.Name(id=name) if name in FLOAT_TYPES - AMBIGUOUS_NAMES:
             return f"float type {name}"
         case ast.Attribute(value=ast.Name(id=space), attr=name) if space in NUMERIC_NAMESPACES:
             return f"{space}.{name}" if name in INEXACT_FUNCTIONS else None
@@ -83,11 +88,15 @@ def test_every_listed_carrier_needs_its_place_in_the_list() -> None:
     assert carriers() - used == set()
 
 
-@pytest.mark.parametrize("source", ["x = 1.5", "x = a / b", "x /= b", "x = t.float()", "x = np.exp(y)", 'd = "<f4"'])
+@pytest.mark.parametrize(
+    "source", ["x = 1.5", "x = a / b", "x /= b", "x = t.float()", "x = np.exp(y)", "x = y.half()", 'd = "<f4"']
+)
 def test_the_check_sees_what_it_should(source: str) -> None:
     assert any(offence(node) for node in ast.walk(ast.parse(source)))
 
 
-@pytest.mark.parametrize("source", ["x = a // b", "x = math.isqrt(y)", "x = t.to(torch.int64)", 'd = "<i4"'])
+@pytest.mark.parametrize(
+    "source", ["x = a // b", "x = math.isqrt(y)", "x = t.to(torch.int64)", "half = n // 2", 'd = "<i4"']
+)
 def test_the_check_lets_integers_pass(source: str) -> None:
     assert not any(offence(node) for node in ast.walk(ast.parse(source)))
