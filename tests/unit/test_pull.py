@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from speccompact.errors import ArgumentError, ModelError
+from speccompact.errors import ArgumentError, ModelDamagedError, ModelError
 from speccompact.modelstore import download as downloading
 from speccompact.modelstore import pull as pulling
 from speccompact.modelstore.checkpoints import Checkpoint
@@ -204,6 +204,18 @@ def test_another_exact_digest_than_the_pinned_one_is_refused(
     assert list_models() == []
     digest = pull_registered(entry).digest.hex()
     assert pull_registered(changed(entry, exact_digest=digest)).digest.hex() == digest
+
+
+def test_a_damaged_model_is_pulled_again(
+    entry: RegisteredModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offer_locally(tmp_path, monkeypatch)
+    model = pull_registered(entry)
+    model.path.write_bytes(b"damaged")
+    with pytest.raises(ModelDamagedError, match="pull or convert the model again"):
+        read_exact_file(model.path, model.digest)
+    assert pull_registered(entry) == model
+    read_exact_file(model.path, model.digest)
 
 
 def test_a_model_of_another_exact_version_is_pulled_again(
