@@ -96,7 +96,7 @@ def read_exact_file(path: str | os.PathLike[str], expected_digest: bytes | None 
     except ModelDamagedError:
         raise
     except ModelError as error:
-        raise ModelDamagedError(str(error)) from error
+        raise ModelDamagedError(f"{error}; pull or convert the model again") from error
     for name, tensor in tensors.items():
         if tensor.dtype not in _STORED or file.tensors[name].dtype == "BF16":
             raise ModelDamagedError(f"{path}: tensor {name!r} holds no integers")
