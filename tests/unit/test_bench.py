@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from speccompact import api
+from speccompact.bench import roofline as rooflines
 from speccompact.bench.machine import describe_machine, peak_rss_bytes
 from speccompact.bench.measure import Setting, bench
 from speccompact.bench.peers import Peer, available_peers, measure_peer
@@ -63,6 +64,22 @@ def test_a_round_trip_that_fails_is_an_error(
     monkeypatch.setattr(api, "decompress_stream", decode)
     with pytest.raises(DamagedError, match="round trip"):
         bench([str(path)], setting)
+
+
+def test_the_roofline_counts_every_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[tuple[int, int], int]] = []
+
+    def product_seconds(shape: tuple[int, int], rows: int, _device: str) -> float:
+        seen.append((shape, rows))
+        return 0.25
+
+    monkeypatch.setattr(rooflines, "_product_seconds", product_seconds)
+    assert rooflines.pass_seconds([(8, 4), (8, 4), (16, 8)], 3, "cpu") == 0.75
+    assert seen == [((8, 4), 3), ((16, 8), 3)]
+
+
+def test_the_roofline_takes_the_time_of_real_products() -> None:
+    assert rooflines.pass_seconds([(64, 32)], 2, "cpu") > 0
 
 
 def test_the_machine_is_described_without_names_of_hosts() -> None:
