@@ -82,7 +82,10 @@ class AtomicFile:
             raise _taken(path)
         prefix, suffix = _TEMPORARY
         folder = os.path.dirname(self._path) or os.curdir
-        descriptor, self._temporary = tempfile.mkstemp(suffix=suffix, prefix=prefix, dir=folder)
+        try:
+            descriptor, self._temporary = tempfile.mkstemp(suffix=suffix, prefix=prefix, dir=folder)
+        except OSError as error:  # the user knows the name of the output, not of what stands in for it
+            raise OSError(error.errno, error.strerror, path) from None
         self.stream: BinaryIO = os.fdopen(descriptor, "wb", buffering=_BUFFER)
 
     def __enter__(self) -> Self:

@@ -111,7 +111,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
 def main() -> NoReturn:
     """Run as a program: signals that end it clean up first, and the process exits with the code."""
     for signum in _ENDING_SIGNALS:
-        signal.signal(signum, _stop)
+        if signal.getsignal(signum) is not signal.SIG_IGN:  # nohup and shells have their reasons
+            signal.signal(signum, _stop)
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             # A name or remark that the terminal's encoding lacks is shown escaped; it must not end the program.

@@ -63,7 +63,7 @@ def running_options(function: F) -> F:
     """--threads, --device: what changes time only."""
     for option in (
         click.option("--device", default="cpu", show_default=True, metavar="NAME", help="cpu or cuda[:N]."),
-        click.option("--threads", default=0, show_default=True, metavar="N", help="CPU threads; 0 means all."),
+        click.option("-T", "--threads", default=0, show_default=True, metavar="N", help="CPU threads; 0 means all."),
     ):
         function = option(function)
     return function

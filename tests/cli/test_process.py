@@ -131,21 +131,40 @@ def test_a_terminal_is_spared_binary_data_and_not_read_unasked(environment: dict
         os.close(terminal)
 
 
+@pytest.mark.parametrize("command", ["compress", "decompress"])
 @pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
-def test_a_stopped_run_leaves_nothing_under_the_final_name(
-    environment: dict[str, str], tmp_path: Path, signum: signal.Signals, code: int
+def test_a_stopped_run_leaves_the_old_file(
+    environment: dict[str, str], tmp_path: Path, command: str, signum: signal.Signals, code: int
 ) -> None:
-    process = spawn(environment, "compress", "-f", "-o", "out.spc", "-", cwd=tmp_path, stdin=subprocess.PIPE)
+    data = RANDOM
+    if command == "decompress":
+        data = outcome(spawn(environment, "compress", "-c", "-", cwd=tmp_path, stdin=subprocess.PIPE), data)[1]
+    (tmp_path / "out").write_bytes(b"old")
+    process = spawn(environment, command, "-f", "-o", "out", "-", cwd=tmp_path, stdin=subprocess.PIPE)
     assert process.stdin is not None
-    process.stdin.write(RANDOM)
+    process.stdin.write(data[:-1])
     process.stdin.flush()
     deadline = time.monotonic() + 60
     while not list(tmp_path.glob(".speccompact-*.tmp")) and time.monotonic() < deadline:
         time.sleep(0.01)
     process.send_signal(signum)
     assert outcome(process)[0] == code
-    left = [] if signum != signal.SIGKILL else list(tmp_path.glob(".speccompact-*.tmp"))
-    assert sorted(tmp_path.iterdir()) == left
+    assert (tmp_path / "out").read_bytes() == b"old"
+    left = {path.name for path in tmp_path.iterdir()} - {"out"}
+    assert len(left) == (signum == signal.SIGKILL), left
+
+
+def test_nohup_is_respected(environment: dict[str, str], tmp_path: Path) -> None:
+    command = f"trap '' HUP; exec {sys.executable} -m speccompact_cli compress -o out -"
+    process = subprocess.Popen(
+        ["sh", "-c", command], cwd=tmp_path, env=environment, stdin=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob(".speccompact-*.tmp")) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGHUP)
+    assert outcome(process, RANDOM)[0] == 0
+    assert (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
@@ -153,7 +172,7 @@ def test_a_stopped_run_leaves_nothing_under_the_final_name(
     [
         (["compress", "absent"], 1, "No such file"),
         (["compress", "."], 1, "directory"),
-        (["compress", "x.bin", "-o", "no/such/folder"], 1, "No such file"),
+        (["compress", "x.bin", "-o", "no/such/folder"], 1, "no/such/folder: No such file"),
         (["compress", "x.bin", "-o", "taken"], 1, "-f"),
         (["compress", "x.bin", "-o", "x.bin", "-f"], 2, "same file"),
         (["compress", "x.bin", "x.bin", "-o", "one"], 2, "-c"),
