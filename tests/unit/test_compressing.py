@@ -1,0 +1,80 @@
+import io
+
+import pytest
+
+from speccompact import api
+from speccompact.errors import ArgumentError
+from tests.archives import MIXED, SLOT_TOKENS, Pipe, noise, small
+from tests.fakes import FakeEngines, prose
+
+
+@pytest.mark.parametrize("step", [1, 100, 4096, 1 << 20])
+def test_how_the_input_arrives_changes_nothing(step: int) -> None:
+    target = io.BytesIO()
+    source = Pipe(MIXED, step)
+    api.compress_stream(source, target, slot_tokens=SLOT_TOKENS, engines=FakeEngines())  # type: ignore[arg-type]
+    assert target.getvalue() == small(MIXED)
+
+
+def test_a_one_slot_message_has_thirty_bytes_around_its_lane() -> None:
+    archive = io.BytesIO()
+    summary = api.compress_stream(io.BytesIO(prose(1000)), archive, engines=FakeEngines())
+    assert summary.model_slots == 1
+    assert summary.compressed_bytes - summary.payload_bytes == 30
+
+
+def test_slots_cost_two_bytes_each_in_a_larger_file() -> None:
+    archive = io.BytesIO()
+    text = io.BytesIO(prose(150_000))
+    summary = api.compress_stream(text, archive, slot_tokens=1200, engines=FakeEngines())
+    assert summary.model_slots >= 18
+    assert summary.compressed_bytes - summary.payload_bytes <= 36 + 1.9 * summary.slots
+
+
+def test_binary_data_costs_next_to_nothing_and_loads_no_model() -> None:
+    engines = FakeEngines()
+    for data in (noise(1), noise(100), noise(3_000_000)):
+        archive = api.compress(data, engines=engines)
+        assert len(archive) - len(data) <= 20
+        assert api.decompress(archive, engines=engines) == data
+        assert api.inspect(archive).model_digests == ()
+    assert engines.loads == 0
+
+
+def test_empty_content() -> None:
+    engines = FakeEngines()
+    assert len(api.compress(b"", engines=engines)) == 13
+    assert api.decompress(api.compress(b"", engines=engines)) == b""
+    assert engines.loads == 0
+
+
+def test_text_after_binary_frames_begins_a_part_with_a_model() -> None:
+    content = noise(9 << 20) + prose(40_000)
+    archive = api.compress(content, engines=FakeEngines())
+    info = api.inspect(archive)
+    assert [part.model_digest is not None for part in info.parts] == [False, True]
+    assert api.decompress(archive, engines=FakeEngines()) == content
+
+
+def test_summary_and_progress() -> None:
+    seen: list[int] = []
+    archive = io.BytesIO()
+    engines = FakeEngines()
+    source = io.BytesIO(prose(60_000))
+    summary = api.compress_stream(source, archive, slot_tokens=SLOT_TOKENS, engines=engines, progress=seen.append)
+    info = api.inspect(archive.getvalue())
+    assert seen == sorted(seen)
+    assert len(seen) > summary.frames
+    assert seen[-1] == summary.content_bytes == 60_000
+    assert summary.compressed_bytes == len(archive.getvalue())
+    assert (summary.slots, summary.tokens, summary.frames) == (info.slots, info.tokens, len(info.frames))
+    assert summary.payload_bytes == info.payload_bytes
+    assert summary.passes == engines.codec.passes
+    assert summary.ideal_bits == 8 * (summary.payload_bytes - summary.model_slots)
+    assert summary.bpb == 8 * summary.compressed_bytes / 60_000
+
+
+@pytest.mark.parametrize("arguments", [{"level": 0}, {"level": 10}, {"slot_tokens": 15}, {"slot_tokens": 1 << 20}])
+def test_arguments_out_of_range(arguments: dict[str, int]) -> None:
+    with pytest.raises(ArgumentError, match=next(iter(arguments))):
+        api.compress(b"text", engines=FakeEngines(), **arguments)  # type: ignore[arg-type]
