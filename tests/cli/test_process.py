@@ -8,41 +8,20 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.source_tree import ROOT
+from tests.cli.processes import outcome, own_environment, spawn
 
 RANDOM = bytes((i * 7919 >> 3 ^ i * i) & 0xFF for i in range(200_000))
 HEAVY = {"numba", "numpy", "safetensors", "tokenizers", "torch", "zstandard"}
 
-Start = Callable[..., "subprocess.Popen[bytes]"]
-
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    """The tree's own sources on the path, and a model store that is empty."""
-    paths = os.pathsep.join([str(ROOT), str(ROOT / "cli")])
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("SPECCOMPACT")}
-    return kept | {"PYTHONPATH": paths, "SPECCOMPACT_HOME": str(tmp_path / "store"), "PYTHONWARNINGS": "error"}
-
-
-def spawn(
-    environment: dict[str, str], *arguments: str | bytes, cwd: Path, **streams: object
-) -> "subprocess.Popen[bytes]":
-    command = [sys.executable, "-m", "speccompact_cli", *arguments]
-    standard: dict[str, object] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(command, cwd=cwd, env=environment, **(standard | streams))  # type: ignore[call-overload, no-any-return]
-
-
-def outcome(process: "subprocess.Popen[bytes]", given: bytes | None = None) -> tuple[int, bytes, str]:
-    """Return exit code, output and remarks; no remark is ever a traceback."""
-    out, said = process.communicate(given, timeout=120)
-    text = (said or b"").decode("utf-8", "replace")
-    assert "Traceback" not in text, text
-    return process.returncode, out, text
+    """A model store that is empty."""
+    return own_environment() | {"SPECCOMPACT_HOME": str(tmp_path / "store")}
 
 
 def names(folder: Path) -> list[bytes]:

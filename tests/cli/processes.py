@@ -1,0 +1,33 @@
+"""The command line as processes of their own."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.source_tree import ROOT
+
+SECONDS = 300
+"""A command that takes longer than this hangs."""
+
+
+def own_environment() -> dict[str, str]:
+    """Return an environment with the tree's own sources on the path, in which a warning is an error."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("SPECCOMPACT_D")}
+    return kept | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "cli")]), "PYTHONWARNINGS": "error"}
+
+
+def spawn(
+    environment: dict[str, str], *arguments: str | bytes, cwd: Path, **streams: object
+) -> "subprocess.Popen[bytes]":
+    command = [sys.executable, "-m", "speccompact_cli", *arguments]
+    standard: dict[str, object] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, cwd=cwd, env=environment, **(standard | streams))  # type: ignore[call-overload, no-any-return]
+
+
+def outcome(process: "subprocess.Popen[bytes]", given: bytes | None = None) -> tuple[int, bytes, str]:
+    """Return exit code, output and remarks; no remark is ever a traceback."""
+    out, said = process.communicate(given, timeout=SECONDS)
+    text = (said or b"").decode("utf-8", "replace")
+    assert "Traceback" not in text, text
+    return process.returncode, out, text
