@@ -3,7 +3,8 @@
 Part of the format (wire numbers in the comments), so the tables are written out here and never taken from the codecs
 of the running Python, which may change. Each entry lists code points in hexadecimal, ranges inclusive, in byte order:
 for bytes 80-FF where there are 128 (the lower half is ASCII), for 00-FF where there are 256. A byte that the charset
-leaves undefined stands for the control character of its own value, so that every table is a bijection.
+leaves undefined stands for the character of its own value or, where that is taken, for U+F700 plus its value, so that
+every table is a bijection.
 """
 
 FIRST_SINGLE_BYTE = 5

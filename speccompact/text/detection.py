@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from speccompact.text.charsets import BYTES, SINGLE_BYTE, code_points, to_utf8
 from speccompact.text.runs import utf8_mask
-from speccompact.text.tokenizer import Tokenizer
+from speccompact.text.vocabulary import TextEncoder
 
 _SNIPPETS = 32
 _REACH = 64  # bytes on either side of a byte above 7F that the sample takes
@@ -61,7 +61,7 @@ def _sample(data: bytes, places: npt.NDArray[np.intp]) -> bytes:
     return b"".join(parts)
 
 
-def detect_charset(data: bytes, tokenizer: Tokenizer) -> int:
+def detect_charset(data: bytes, tokenizer: TextEncoder) -> int:
     """Return the wire number of the single-byte charset that suits data best, or BYTES where none beats it.
 
     Text that holds both UTF-8 and a few stray bytes stays as it is: a charset would spoil the UTF-8.

@@ -97,7 +97,7 @@ def utf8_mask(values: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
     three &= ((first != 0xE0) | (second >= 0xA0)) & ((first != 0xED) | (second < 0xA0))
     four = (first >= 0xF0) & (first <= 0xF4) & follows & tail[3 : size + 3]
     four &= ((first != 0xF0) | (second >= 0x90)) & ((first != 0xF4) | (second < 0x90))
-    good = (values < 0x80) | two | three | four
+    good: npt.NDArray[np.bool_] = (values < 0x80) | two | three | four
     good[1:] |= (two | three | four)[:-1]
     good[2:] |= (three | four)[:-2]
     good[3:] |= four[:-3]

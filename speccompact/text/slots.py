@@ -19,7 +19,7 @@ from speccompact.params import MAX_FRAME_BYTES
 from speccompact.text.charsets import BYTES, from_utf8, to_utf8, unit_bytes
 from speccompact.text.detection import detect_charset
 from speccompact.text.runs import BINARY, EIGHT_BIT, Run, append_run, find_runs
-from speccompact.text.tokenizer import Tokenizer
+from speccompact.text.vocabulary import TextEncoder
 
 FRAME_WINDOW = MAX_FRAME_BYTES
 """Bytes that a caller must hold before it plans a frame, unless the content ends earlier."""
@@ -78,7 +78,7 @@ class _Text:
     complete: bool
 
 
-def plan_frame(buffer: bytes, *, final: bool, tokenizer: Tokenizer, slot_tokens: int, frame_slots: int) -> FramePlan:
+def plan_frame(buffer: bytes, *, final: bool, tokenizer: TextEncoder, slot_tokens: int, frame_slots: int) -> FramePlan:
     """Plan the next frame of a content.
 
     Args:
@@ -111,7 +111,7 @@ def plan_frame(buffer: bytes, *, final: bool, tokenizer: Tokenizer, slot_tokens:
 class _Planner:
     """Plans with one tokenizer and one pair of bounds."""
 
-    def __init__(self, tokenizer: Tokenizer, slot_tokens: int, frame_slots: int) -> None:
+    def __init__(self, tokenizer: TextEncoder, slot_tokens: int, frame_slots: int) -> None:
         self._tokenizer = tokenizer
         self._slot_tokens = slot_tokens
         self._frame_slots = frame_slots

@@ -11,11 +11,34 @@ Reading an archive needs this module and no tokenizer.
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from speccompact.errors import ArgumentError, ModelError
+
+
+class SymbolLengths(Protocol):
+    """The one thing that a planner asks of a vocabulary."""
+
+    @property
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """(symbols,) bytes of every symbol."""
+        ...
+
+
+class TextEncoder(Protocol):
+    """Turns bytes into symbols that join to exactly these bytes; `tokenizer.Tokenizer` is one."""
+
+    @property
+    def vocabulary(self) -> SymbolLengths:
+        """The symbols that `encode` returns."""
+        ...
+
+    def encode(self, data: bytes) -> npt.NDArray[np.int32]:
+        """Return (n,) int32 symbols."""
+        ...
 
 
 class Vocabulary:
