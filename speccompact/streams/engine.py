@@ -4,8 +4,8 @@ The real codec lives in `speccompact.codec`; it is imported on the first slot th
 data, inspection and archives without model slots never load torch.
 """
 
-import functools
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -162,17 +162,28 @@ class StoredEngines:
 
     def named(self, model: str) -> Engine:
         """Return the engine of a registered name or a path."""
-        return _load(model, self.options)
+        return _obtain(self.options, model)
 
     def for_digest(self, digest: bytes) -> Engine:
         """Return the engine whose digest starts with these 8 bytes."""
-        return _load(digest, self.options)
+        return _obtain(self.options, digest)
 
 
-@functools.lru_cache(maxsize=2)
-def _load(model: str | bytes, options: Options) -> Engine:
-    from speccompact.codec import Codec
-    from speccompact.modelstore.loading import load_target
+_recent: deque[tuple[Options, str | bytes, Engine]] = deque(maxlen=2)
+_loading = threading.Lock()
 
-    target, tokenizer = load_target(model, options)
-    return Engine(Codec(target, options), tokenizer)
+
+def _obtain(options: Options, model: str | bytes) -> Engine:
+    """Return a loaded engine, under whatever name it was loaded, or load it."""
+    with _loading:
+        for known_options, name, engine in _recent:
+            found = isinstance(model, bytes) and engine.codec.target.digest.startswith(model)
+            if known_options == options and (found or name == model):
+                return engine
+        from speccompact.codec import Codec
+        from speccompact.modelstore.loading import load_target
+
+        target, tokenizer = load_target(model, options)
+        engine = Engine(Codec(target, options), tokenizer)
+        _recent.append((options, model, engine))
+        return engine
