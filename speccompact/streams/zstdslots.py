@@ -34,9 +34,7 @@ def unpack_zstd(payload: bytes, size: int) -> bytes:
     Raises:
         DamagedError: it is no such frame, or holds another number of bytes.
     """
-    decompressor = zstandard.ZstdDecompressor(
-        format=zstandard.FORMAT_ZSTD1_MAGICLESS, max_window_size=MAX_FRAME_BYTES
-    )
+    decompressor = zstandard.ZstdDecompressor(format=zstandard.FORMAT_ZSTD1_MAGICLESS, max_window_size=MAX_FRAME_BYTES)
     try:
         content = decompressor.decompress(payload, max_output_size=size, allow_extra_data=False)
     except zstandard.ZstdError as error:
