@@ -74,7 +74,7 @@ class SafetensorsFile:
                 size = os.fstat(file.fileno()).st_size
                 if size < 8:
                     raise ModelError(f"{self.path}: {size} bytes are no safetensors file")
-                self.map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+                self.map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
         except OSError as error:
             raise ModelError(f"{self.path}: {error.strerror or error}") from error
         length = int.from_bytes(self.map[:8], "little")

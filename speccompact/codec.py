@@ -1,0 +1,288 @@
+"""Symbols of slots to lanes and back, many slots side by side.
+
+`Engine` is the running batch: slots are submitted, `step` runs one target pass over all that are active, finished ones
+are collected. Slots may join and leave between any two steps; what a slot becomes does not depend on its company.
+`Codec` is the plain front of it for whole frames.
+"""
+
+import itertools
+import os
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numba
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from speccompact.entropy.cdf import Tiling
+from speccompact.entropy.rans import LaneReader, encode_lane
+from speccompact.errors import ArgumentError, DamagedError
+from speccompact.exact.cache import Cache
+from speccompact.memory.predictor import Predictor
+from speccompact.modelstore.loading import Target
+from speccompact.options import Options
+from speccompact.params import PRECISION
+from speccompact.speculative.drafter import Drafter, NoDrafter
+from speccompact.speculative.verifier import Block, Verifier, inputs_of
+
+Symbols = npt.NDArray[np.int32]
+Tick = Callable[[int], None]
+
+_PASS_ROWS = 1024
+"""Rows that an encoding pass aims at: enough to fill the matrix units, few enough to stay in the caches."""
+
+_MAX_PLACES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedSlot:
+    """A lane, and the ideal size of its symbols: the sum of -log2 of their probabilities in the integer distribution.
+
+    Attributes:
+        payload: the lane.
+        bits: ideal size in bits.
+    """
+
+    payload: bytes
+    bits: float
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedSlot:
+    """What a lane held.
+
+    Attributes:
+        symbols: (n,) int32.
+        check: the slot check that the encoder put in.
+    """
+
+    symbols: Symbols
+    check: int
+
+
+class CodedSlot(Protocol):
+    """A lane, and how many symbols to take from it."""
+
+    @property
+    def payload(self) -> bytes:
+        """The lane."""
+        ...
+
+    @property
+    def tokens(self) -> int:
+        """Number of symbols, at least 1."""
+        ...
+
+
+Result = EncodedSlot | DecodedSlot | DamagedError
+
+
+@dataclass(slots=True)
+class _Work:
+    """A slot on its way. Encoding: symbols are known, intervals fill up. Decoding: symbols fill up."""
+
+    ticket: int
+    symbols: Symbols
+    lane: bytes | None
+    check: int = 0
+    place: int = -1
+    settled: int = 0
+    starts: npt.NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    frequencies: npt.NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+
+    @property
+    def left(self) -> int:
+        return len(self.symbols) - self.settled
+
+
+class Engine:
+    """A running batch of slots on one target. Not safe for use from several threads at once."""
+
+    def __init__(
+        self, target: Target, options: Options, places: int, capacity: int, drafter: Drafter | None = None
+    ) -> None:
+        """Reserve room for a batch.
+
+        Args:
+            places: slots that are active at once; more wait.
+            capacity: symbols of the longest slot.
+        """
+        if capacity > target.positions:
+            raise ArgumentError(f"slots of {capacity} tokens exceed the {target.positions} that {target.name} can hold")
+        transformer = target.transformer
+        tiling = Tiling(target.vocabulary.size, len(target.vocabulary.escapes), PRECISION)
+        self._capacity, self._window = capacity, options.window
+        self._drafter: Drafter = drafter or NoDrafter()
+        cache = Cache(transformer.weights, places, capacity)
+        self._verifier = Verifier(transformer, Predictor(transformer, tiling), cache)
+        self._lanes = LaneReader(places, PRECISION)
+        self._free = list(range(places - 1, -1, -1))
+        self._tickets = itertools.count()
+        self._waiting: deque[_Work] = deque()
+        self._active: list[_Work] = []
+        self._finished: dict[int, Result] = {}
+        self.passes = 0
+
+    def submit_encode(self, symbols: Symbols, check: int) -> int:
+        """Queue a slot for encoding.
+
+        Args:
+            symbols: (n,) int32, n >= 1.
+            check: slot check that the lane will carry, 8 bits.
+
+        Returns:
+            The ticket under which `collect` returns an EncodedSlot.
+        """
+        return self._submit(_Work(next(self._tickets), symbols, None, check))
+
+    def submit_decode(self, lane: bytes, tokens: int) -> int:
+        """Queue a slot for decoding.
+
+        Returns:
+            The ticket under which `collect` returns a DecodedSlot, or a DamagedError.
+        """
+        return self._submit(_Work(next(self._tickets), np.zeros(tokens, dtype=np.int32), lane))
+
+    def step(self) -> int:
+        """Run one target pass over all active slots, admitting waiting ones first.
+
+        Returns:
+            Number of symbols settled; 0 when there is nothing to do.
+        """
+        self._admit()
+        encoding = [work for work in self._active if work.lane is None]
+        decoding = [work for work in self._active if work.lane is not None]
+        settled = 0
+        if encoding:
+            settled += self._encode(encoding)
+        if decoding:
+            settled += self._decode(decoding)
+        for work in [work for work in self._active if not work.left]:
+            self._active.remove(work)
+            self._free.append(work.place)
+            self._finished[work.ticket] = self._finish(work)
+        return settled
+
+    def collect(self) -> dict[int, Result]:
+        """Take what has been finished since the last call, by ticket."""
+        finished, self._finished = self._finished, {}
+        return finished
+
+    def _submit(self, work: _Work) -> int:
+        if not 1 <= len(work.symbols) <= self._capacity:
+            raise ArgumentError(f"a slot of {len(work.symbols)} tokens; 1 to {self._capacity} are possible here")
+        self._waiting.append(work)
+        return work.ticket
+
+    def _admit(self) -> None:
+        while self._waiting and self._free:
+            work = self._waiting.popleft()
+            place = self._free[-1]
+            if work.lane is None:
+                work.starts = np.empty(len(work.symbols), dtype=np.int64)
+                work.frequencies = np.empty(len(work.symbols), dtype=np.int64)
+            else:
+                try:
+                    self._lanes.load(place, work.lane)
+                except DamagedError as error:
+                    self._finished[work.ticket] = error
+                    continue
+            work.place = self._free.pop()
+            self._active.append(work)
+
+    def _encode(self, works: list[_Work]) -> int:
+        window = self._window or max(1, _PASS_ROWS // len(works))
+        blocks, wanted = [], []
+        for work in works:
+            stop = min(work.settled + window, len(work.symbols))
+            known = work.symbols[work.settled : stop]
+            blocks.append(Block(work.place, work.settled, inputs_of(work.symbols[: work.settled], known[:-1])))
+            wanted.append(known)
+        starts, frequencies = self._verifier.encode(blocks, np.concatenate(wanted))
+        self.passes += 1
+        first = 0
+        for work, known in zip(works, wanted, strict=True):
+            here, there = slice(work.settled, work.settled + len(known)), slice(first, first + len(known))
+            work.starts[here], work.frequencies[here] = starts[there], frequencies[there]
+            work.settled += len(known)
+            first += len(known)
+        return first
+
+    def _decode(self, works: list[_Work]) -> int:
+        histories = [work.symbols[: work.settled] for work in works]
+        drafts = self._drafter.propose(histories, [work.left - 1 for work in works])
+        blocks = [
+            Block(work.place, work.settled, inputs_of(history, draft))
+            for work, history, draft in zip(works, histories, drafts, strict=True)
+        ]
+        settled = self._verifier.decode(blocks, self._lanes)
+        self.passes += 1
+        for work, symbols in zip(works, settled, strict=True):
+            work.symbols[work.settled : work.settled + len(symbols)] = symbols
+            work.settled += len(symbols)
+        return sum(len(symbols) for symbols in settled)
+
+    def _finish(self, work: _Work) -> Result:
+        if work.lane is None:
+            lane = encode_lane(work.starts, work.frequencies, PRECISION, work.check)
+            return EncodedSlot(lane, float((PRECISION - np.log2(work.frequencies)).sum()))
+        try:
+            return DecodedSlot(work.symbols, self._lanes.finish(work.place))
+        except DamagedError as error:
+            return error
+
+
+class Codec:
+    """Lanes of whole frames. One call at a time.
+
+    Attributes:
+        target: the model.
+        passes: target passes since the codec was made.
+    """
+
+    def __init__(self, target: Target, options: Options, drafter: Drafter | None = None) -> None:
+        self.target = target
+        self.passes = 0
+        self._options, self._drafter = options, drafter
+
+    def encode(self, slots: Sequence[Symbols], checks: Sequence[int], tick: Tick | None = None) -> list[EncodedSlot]:
+        """Return a lane for every slot.
+
+        Args:
+            slots: (n,) int32 symbols of each, n >= 1.
+            checks: slot check of each, 8 bits.
+            tick: called with the number of symbols settled by each pass.
+        """
+        engine = self._engine([len(symbols) for symbols in slots])
+        tickets = [engine.submit_encode(symbols, check) for symbols, check in zip(slots, checks, strict=True)]
+        results = self._run(engine, tick)
+        return [result for ticket in tickets if isinstance(result := results[ticket], EncodedSlot)]
+
+    def decode(self, slots: Sequence[CodedSlot], tick: Tick | None = None) -> list[DecodedSlot | DamagedError]:
+        """Return what every lane holds, or the error that stopped that lane alone.
+
+        Args:
+            slots: lanes and their numbers of symbols.
+            tick: as above.
+        """
+        engine = self._engine([slot.tokens for slot in slots])
+        tickets = [engine.submit_decode(slot.payload, slot.tokens) for slot in slots]
+        results = self._run(engine, tick)
+        return [result for ticket in tickets if not isinstance(result := results[ticket], EncodedSlot)]
+
+    def _engine(self, lengths: Sequence[int]) -> Engine:
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        threads = self._options.threads or cores
+        torch.set_num_threads(threads)
+        numba.set_num_threads(min(threads, cores))
+        return Engine(self.target, self._options, min(len(lengths), _MAX_PLACES), max(lengths), self._drafter)
+
+    def _run(self, engine: Engine, tick: Tick | None) -> dict[int, Result]:
+        while settled := engine.step():
+            if tick:
+                tick(settled)
+        self.passes += engine.passes
+        return engine.collect()

@@ -1,0 +1,1 @@
+"""Entropy coding in integers: distributions to intervals, intervals to lanes."""

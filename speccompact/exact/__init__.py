@@ -1,0 +1,1 @@
+"""The exact zone: the target network in integers only. EXACT.md states every rounding."""

@@ -1,0 +1,54 @@
+"""Scalar integer functions for the fused kernels, and how those are compiled."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+Integer = Any
+"""A scalar of a compiled function: the compiler's integer types are no subtypes of int."""
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def jit(parallel: bool = False) -> Callable[[_F], _F]:
+    """Compile a kernel: no fast-math (there is no float), cached on disk, the interpreter lock released."""
+
+    def wrap(function: _F) -> _F:
+        return cast(_F, numba.njit(parallel=parallel, nogil=True, cache=True, fastmath=False)(function))
+
+    return wrap
+
+
+@jit()
+def bit_length(x: Integer) -> Integer:
+    """See `fixedpoint.bit_length`; x >= 0."""
+    bits = np.int64(0)
+    while x > 0:
+        x >>= 1
+        bits += 1
+    return bits
+
+
+@jit()
+def isqrt(x: Integer) -> Integer:
+    """See `fixedpoint.isqrt`; 0 <= x < 2**62."""
+    root = np.int64(0)
+    bit = np.int64(1) << 30
+    while bit > 0:
+        trial = root + bit
+        if trial * trial <= x:
+            root = trial
+        bit >>= 1
+    return root
+
+
+@jit()
+def reciprocal_of(largest: Integer, limit: Integer) -> tuple[Integer, Integer]:
+    """Reciprocal and exponent of `fixedpoint.quantise` for a row whose largest magnitude is given (>= 1)."""
+    exponent = bit_length(largest) + 30 - bit_length(limit)
+    return (np.int64(limit) << exponent) // largest, exponent

@@ -1,0 +1,1 @@
+"""What has been seen, as part of the distribution."""

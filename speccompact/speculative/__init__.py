@@ -1,0 +1,1 @@
+"""Drafts of the next tokens, and their verification by the target."""

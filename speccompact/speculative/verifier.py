@@ -1,0 +1,120 @@
+"""One target pass over blocks of proposed symbols, for encoding and decoding alike.
+
+While encoding, the proposal is the text itself, so all of it is right. While decoding it is a draft: the true symbols
+are read from the lanes, and the first one that differs from the draft is the correction; what the pass computed beyond
+it is dropped, by going on from there (see `exact.cache`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from speccompact.entropy.rans import LaneReader
+from speccompact.exact.cache import Cache, Rows, Span
+from speccompact.exact.transformer import Transformer
+from speccompact.memory.predictor import Predictor
+
+Symbols = npt.NDArray[np.int32]
+
+START_TOKEN = 0
+"""What the target reads before the first symbol of a slot."""
+
+ESCAPE_INPUT = 0
+"""What the target reads in place of an escape symbol."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Symbols of one slot whose distributions a pass is to compute.
+
+    Attributes:
+        place: the slot's place in cache and lanes.
+        start: position of the first of them (symbols of the slot before it are settled).
+        inputs: (count,) int32, the symbol before each: the last settled one, then the proposal.
+    """
+
+    place: int
+    start: int
+    inputs: Symbols
+
+
+def inputs_of(settled: Symbols, proposal: Symbols) -> Symbols:
+    """Inputs of a block: what came last (or the start token), then the proposal.
+
+    Args:
+        settled: (n,) int32, symbols of the slot so far.
+        proposal: (k,) int32, proposed next symbols.
+
+    Returns:
+        (1 + k,) int32.
+    """
+    last = settled[-1:] if len(settled) else np.array([START_TOKEN], dtype=np.int32)
+    return np.concatenate([last, proposal])
+
+
+class Verifier:
+    """Runs blocks through the target."""
+
+    def __init__(self, transformer: Transformer, predictor: Predictor, cache: Cache) -> None:
+        self._transformer, self._predictor, self._cache = transformer, predictor, cache
+
+    def encode(self, blocks: Sequence[Block], symbols: Symbols) -> tuple[npt.NDArray[np.int64], ...]:
+        """Coding intervals of known symbols.
+
+        Args:
+            blocks: at most one for each place.
+            symbols: (rows,) int32, the true symbol after each input, block after block.
+
+        Returns:
+            starts and frequencies, (rows,) int64 each.
+        """
+        hidden, scale = self._run(blocks)
+        wide = symbols.astype(np.int64)
+        intervals = self._predictor.intervals(hidden, scale, wide)
+        counts = [len(block.inputs) for block in blocks]
+        self._predictor.update(np.repeat([block.place for block in blocks], counts), wide)
+        return intervals
+
+    def decode(self, blocks: Sequence[Block], lanes: LaneReader) -> list[Symbols]:
+        """True symbols of blocks, up to and including the first that differs from the proposal.
+
+        Args:
+            blocks: at most one for each place.
+            lanes: one symbol for each result is taken.
+
+        Returns:
+            For each block its settled symbols, 1 to count of them.
+        """
+        hidden, scale = self._run(blocks)
+        counts = np.array([len(block.inputs) for block in blocks])
+        firsts = np.cumsum(counts) - counts
+        places = np.array([block.place for block in blocks], dtype=np.int64)
+        settled: list[list[npt.NDArray[np.int32]]] = [[] for _ in blocks]
+        alive = np.arange(len(blocks))
+        for offset in range(int(counts.max())):
+            rows = torch.from_numpy(firsts[alive] + offset).to(hidden.device)
+            symbols, starts, frequencies = self._predictor.find(
+                hidden[rows], scale[rows], lanes.points(places[alive])
+            )  # fmt: skip
+            lanes.advance(places[alive], starts, frequencies)
+            self._predictor.update(places[alive], symbols)
+            goes_on = np.zeros(len(alive), dtype=bool)
+            for i, index in enumerate(alive.tolist()):
+                settled[index].append(symbols[i : i + 1].astype(np.int32))
+                inputs = blocks[index].inputs
+                goes_on[i] = offset + 1 < len(inputs) and inputs[offset + 1] == symbols[i]
+            alive = alive[goes_on]
+            if not len(alive):
+                break
+        return [np.concatenate(parts) for parts in settled]
+
+    def _run(self, blocks: Sequence[Block]) -> tuple[Tensor, Tensor]:
+        rows = Rows.of([Span(block.place, block.start, len(block.inputs)) for block in blocks])
+        inputs = np.concatenate([block.inputs for block in blocks]).astype(np.int64)
+        inputs[inputs >= self._transformer.weights.vocab] = ESCAPE_INPUT
+        tokens = torch.from_numpy(inputs).to(self._transformer.weights.embed.device)
+        return self._transformer.hidden(tokens, rows, self._cache)
