@@ -6,16 +6,14 @@ are collected. Slots may join and leave between any two steps; what a slot becom
 """
 
 import itertools
-import os
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
-import numba
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from speccompact.entropy.cdf import Tiling
 from speccompact.entropy.rans import LaneReader, encode_lane
@@ -24,6 +22,7 @@ from speccompact.exact.cache import Cache
 from speccompact.memory.predictor import Predictor
 from speccompact.modelstore.loading import Target
 from speccompact.options import Options
+from speccompact.parallel import Workers
 from speccompact.params import PRECISION
 from speccompact.speculative.drafter import Drafter, NoDrafter
 from speccompact.speculative.verifier import Block, Verifier, inputs_of
@@ -102,11 +101,18 @@ class Engine:
     """A running batch of slots on one target. Not safe for use from several threads at once."""
 
     def __init__(
-        self, target: Target, options: Options, places: int, capacity: int, drafter: Drafter | None = None
+        self,
+        target: Target,
+        options: Options,
+        workers: Workers,
+        places: int,
+        capacity: int,
+        drafter: Drafter | None = None,
     ) -> None:
         """Reserve room for a batch.
 
         Args:
+            workers: threads that share each pass.
             places: slots that are active at once; more wait.
             capacity: symbols of the longest slot.
         """
@@ -114,7 +120,7 @@ class Engine:
             raise ArgumentError(f"slots of {capacity} tokens exceed the {target.positions} that {target.name} can hold")
         transformer = target.transformer
         tiling = Tiling(target.vocabulary.size, len(target.vocabulary.escapes), PRECISION)
-        self._capacity, self._window = capacity, options.window
+        self._capacity, self._window, self._workers = capacity, options.window, workers
         self._drafter: Drafter = drafter or NoDrafter()
         cache = Cache(transformer.weights, places, capacity)
         self._verifier = Verifier(transformer, Predictor(transformer, tiling), cache)
@@ -153,18 +159,24 @@ class Engine:
             Number of symbols settled; 0 when there is nothing to do.
         """
         self._admit()
-        encoding = [work for work in self._active if work.lane is None]
-        decoding = [work for work in self._active if work.lane is not None]
-        settled = 0
-        if encoding:
-            settled += self._encode(encoding)
-        if decoding:
-            settled += self._decode(decoding)
+        if not self._active:
+            return 0
+        window = self._window or max(1, _PASS_ROWS // len(self._active))
+        groups = self._workers.share(self._active)
+        settled = sum(self._workers.run([partial(self._advance, group, window) for group in groups]))
+        self.passes += 1
         for work in [work for work in self._active if not work.left]:
             self._active.remove(work)
             self._free.append(work.place)
             self._finished[work.ticket] = self._finish(work)
         return settled
+
+    def _advance(self, works: Sequence[_Work], window: int) -> int:
+        """Run some of the active slots through the target; several groups may do so at the same time."""
+        encoding = [work for work in works if work.lane is None]
+        decoding = [work for work in works if work.lane is not None]
+        settled = self._encode(encoding, window) if encoding else 0
+        return settled + (self._decode(decoding) if decoding else 0)
 
     def collect(self) -> dict[int, Result]:
         """Take what has been finished since the last call, by ticket."""
@@ -193,8 +205,7 @@ class Engine:
             work.place = self._free.pop()
             self._active.append(work)
 
-    def _encode(self, works: list[_Work]) -> int:
-        window = self._window or max(1, _PASS_ROWS // len(works))
+    def _encode(self, works: list[_Work], window: int) -> int:
         blocks, wanted = [], []
         for work in works:
             stop = min(work.settled + window, len(work.symbols))
@@ -202,7 +213,6 @@ class Engine:
             blocks.append(Block(work.place, work.settled, inputs_of(work.symbols[: work.settled], known[:-1])))
             wanted.append(known)
         starts, frequencies = self._verifier.encode(blocks, np.concatenate(wanted))
-        self.passes += 1
         first = 0
         for work, known in zip(works, wanted, strict=True):
             here, there = slice(work.settled, work.settled + len(known)), slice(first, first + len(known))
@@ -219,7 +229,6 @@ class Engine:
             for work, history, draft in zip(works, histories, drafts, strict=True)
         ]
         settled = self._verifier.decode(blocks, self._lanes)
-        self.passes += 1
         for work, symbols in zip(works, settled, strict=True):
             work.symbols[work.settled : work.settled + len(symbols)] = symbols
             work.settled += len(symbols)
@@ -246,7 +255,7 @@ class Codec:
     def __init__(self, target: Target, options: Options, drafter: Drafter | None = None) -> None:
         self.target = target
         self.passes = 0
-        self._options, self._drafter = options, drafter
+        self._options, self._drafter, self._workers = options, drafter, Workers(options.threads)
 
     def encode(self, slots: Sequence[Symbols], checks: Sequence[int], tick: Tick | None = None) -> list[EncodedSlot]:
         """Return a lane for every slot.
@@ -274,11 +283,8 @@ class Codec:
         return [result for ticket in tickets if not isinstance(result := results[ticket], EncodedSlot)]
 
     def _engine(self, lengths: Sequence[int]) -> Engine:
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        threads = self._options.threads or cores
-        torch.set_num_threads(threads)
-        numba.set_num_threads(min(threads, cores))
-        return Engine(self.target, self._options, min(len(lengths), _MAX_PLACES), max(lengths), self._drafter)
+        places = min(len(lengths), _MAX_PLACES)
+        return Engine(self.target, self._options, self._workers, places, max(lengths), self._drafter)
 
     def _run(self, engine: Engine, tick: Tick | None) -> dict[int, Result]:
         while settled := engine.step():

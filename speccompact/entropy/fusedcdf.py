@@ -1,6 +1,5 @@
 """The fused CPU form of `cdf`: same functions, same bits, without a row-sized intermediate."""
 
-import numba
 import numpy as np
 import torch
 from torch import Tensor
@@ -32,7 +31,7 @@ def find(scores: Tensor, points: Tensor, tiling: Tiling, exp2: Tensor) -> tuple[
     return symbols, starts, frequencies
 
 
-@jit()
+@jit
 def _share(part: Integer, total: Integer, mass: Integer) -> Integer:
     high, low = mass >> SPLIT_BITS, mass & ((1 << SPLIT_BITS) - 1)
     first = (part * high) // total
@@ -40,7 +39,7 @@ def _share(part: Integer, total: Integer, mass: Integer) -> Integer:
     return (first << SPLIT_BITS) + ((rest << SPLIT_BITS) + part * low) // total
 
 
-@jit()
+@jit
 def _top(scores: Array) -> Integer:
     top = scores[0]
     for v in range(scores.shape[0]):
@@ -48,44 +47,44 @@ def _top(scores: Array) -> Integer:
     return top
 
 
-@jit()
-def _weigh(scores: Array, top: Integer, exp2: Array, begin: Integer, end: Integer) -> Integer:
-    """Sum of the weights of tokens begin .. end - 1; differences of scores stay below 2**31."""
+@jit
+def _weigh(scores: Array, top: Integer, exp2: Array) -> Integer:
+    """Sum of the weights of some tokens of a row; differences of scores stay below 2**31."""
     total = np.int64(0)
-    for v in range(begin, end):
+    for v in range(scores.shape[0]):
         distance = np.int32(top - scores[v])
         total += np.int32(exp2[(distance >> 4) & 4095] >> min(distance >> 16, 31))
     return total
 
 
-@jit(parallel=True)
+@jit
 def _intervals(
     scores: Array, symbols: Array, mass: Integer, escape_start: Integer, escape: Integer, exp2: Array,
     starts: Array, frequencies: Array,
 ) -> None:  # fmt: skip
     vocab = scores.shape[1]
-    for r in numba.prange(scores.shape[0]):
+    for r in range(scores.shape[0]):
         symbol = symbols[r]
         if symbol >= vocab:
             starts[r] = escape_start + (symbol - vocab) * escape
             frequencies[r] = escape
             continue
         top = _top(scores[r])
-        lower = _weigh(scores[r], top, exp2, 0, symbol)
-        upper = lower + _weigh(scores[r], top, exp2, symbol, symbol + 1)
-        total = upper + _weigh(scores[r], top, exp2, symbol + 1, vocab)
+        lower = _weigh(scores[r, 0:symbol], top, exp2)
+        upper = lower + _weigh(scores[r, symbol : symbol + 1], top, exp2)
+        total = upper + _weigh(scores[r, symbol + 1 : vocab], top, exp2)
         starts[r] = symbol + _share(lower, total, mass)
         frequencies[r] = symbol + 1 + _share(upper, total, mass) - starts[r]
 
 
-@jit(parallel=True)
+@jit
 def _find(
     scores: Array, points: Array, mass: Integer, escape_start: Integer, escape: Integer, exp2: Array,
     symbols: Array, starts: Array, frequencies: Array,
 ) -> None:  # fmt: skip
     vocab = scores.shape[1]
     blocks = (vocab + _BLOCK - 1) // _BLOCK
-    for r in numba.prange(scores.shape[0]):
+    for r in range(scores.shape[0]):
         point = points[r]
         if point >= escape_start:
             rank = (point - escape_start) // escape
@@ -95,17 +94,17 @@ def _find(
         sums = np.empty(blocks, np.int64)
         total = np.int64(0)
         for b in range(blocks):
-            sums[b] = _weigh(scores[r], top, exp2, b * _BLOCK, min((b + 1) * _BLOCK, vocab))
+            sums[b] = _weigh(scores[r, b * _BLOCK : min((b + 1) * _BLOCK, vocab)], top, exp2)
             total += sums[b]
         block, lower = np.int64(0), np.int64(0)
         while block + 1 < blocks and (block + 1) * _BLOCK + _share(lower + sums[block], total, mass) <= point:
             lower += sums[block]
             block += 1
         v = block * _BLOCK
-        upper = lower + _weigh(scores[r], top, exp2, v, v + 1)
+        upper = lower + _weigh(scores[r, v : v + 1], top, exp2)
         while v + 1 + _share(upper, total, mass) <= point:
             v += 1
             lower = upper
-            upper += _weigh(scores[r], top, exp2, v, v + 1)
+            upper += _weigh(scores[r, v : v + 1], top, exp2)
         symbols[r], starts[r] = v, v + _share(lower, total, mass)
         frequencies[r] = v + 1 + _share(upper, total, mass) - starts[r]

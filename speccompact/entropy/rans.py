@@ -25,14 +25,14 @@ LOWER = 1 << 32
 CHECK_BASE = 1 << SLOT_CHECK_BITS
 
 
-@jit()
+@jit
 def _push(state: Integer, start: Integer, frequency: Integer, precision: Integer) -> Integer:
     """One symbol onto a state that has room for it."""
     state, start, frequency = np.uint64(state), np.uint64(start), np.uint64(frequency)
     return ((state // frequency) << np.uint64(precision)) + state % frequency + start
 
 
-@jit()
+@jit
 def _pop(state: Integer, start: Integer, frequency: Integer, precision: Integer) -> Integer:
     """The inverse of `_push`: the state before the symbol."""
     state, start, frequency = np.uint64(state), np.uint64(start), np.uint64(frequency)
@@ -40,7 +40,7 @@ def _pop(state: Integer, start: Integer, frequency: Integer, precision: Integer)
     return frequency * (state >> np.uint64(precision)) + point - start
 
 
-@jit()
+@jit
 def _encode(
     starts: Array, frequencies: Array, precision: Integer, first: Integer, words: Array
 ) -> tuple[Integer, Integer]:
@@ -55,7 +55,7 @@ def _encode(
     return state, cursor
 
 
-@jit()
+@jit
 def _advance(
     states: Array, cursors: Array, ends: Array, words: Array, lanes: Array, starts: Array, frequencies: Array,
     precision: Integer,

@@ -15,16 +15,12 @@ Integer = Any
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
-def jit(parallel: bool = False) -> Callable[[_F], _F]:
-    """Compile a kernel: no fast-math (there is no float), cached on disk, the interpreter lock released."""
-
-    def wrap(function: _F) -> _F:
-        return cast(_F, numba.njit(parallel=parallel, nogil=True, cache=True, fastmath=False)(function))
-
-    return wrap
+def jit(function: _F) -> _F:
+    """Compile a kernel: integers only, cached on disk, the interpreter lock released while it runs."""
+    return cast(_F, numba.njit(nogil=True, cache=True)(function))
 
 
-@jit()
+@jit
 def bit_length(x: Integer) -> Integer:
     """See `fixedpoint.bit_length`; x >= 0."""
     bits = np.int64(0)
@@ -34,7 +30,7 @@ def bit_length(x: Integer) -> Integer:
     return bits
 
 
-@jit()
+@jit
 def isqrt(x: Integer) -> Integer:
     """See `fixedpoint.isqrt`; 0 <= x < 2**62."""
     root = np.int64(0)
@@ -47,8 +43,17 @@ def isqrt(x: Integer) -> Integer:
     return root
 
 
-@jit()
+@jit
 def reciprocal_of(largest: Integer, limit: Integer) -> tuple[Integer, Integer]:
     """Reciprocal and exponent of `fixedpoint.quantise` for a row whose largest magnitude is given (>= 1)."""
     exponent = bit_length(largest) + 30 - bit_length(limit)
     return (np.int64(limit) << exponent) // largest, exponent
+
+
+@jit
+def requantise(
+    acc: Integer, channel: Integer, row: Integer, k1: Integer, half1: Integer, k2: Integer, half2: Integer
+) -> Integer:
+    """See `fixedpoint.requantise`, before the clamp; half = 2**k / 2, or 0 for k = 0."""
+    inner = (np.int64(acc) * np.int64(channel) + half1) >> k1
+    return (np.int64(np.int32(inner)) * np.int64(np.int32(row)) + half2) >> k2
