@@ -1,13 +1,14 @@
 """What all tests share: hypothesis profiles, a model that is none, and the rule for tests that need the real one."""
 
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from speccompact.errors import ModelMissingError
 from speccompact.modelstore.registry import DEFAULT_MODEL
-from speccompact.modelstore.store import find
+from speccompact.modelstore.store import find, register
 from speccompact.streams.engine import StoredEngines
 from tests.fakes import FakeEngines
 
@@ -26,6 +27,25 @@ def fake_engines(monkeypatch: pytest.MonkeyPatch) -> FakeEngines:
     monkeypatch.setattr(StoredEngines, "named", lambda _self, model: fake.named(model))
     monkeypatch.setattr(StoredEngines, "for_digest", lambda _self, digest: fake.for_digest(digest))
     return fake
+
+
+@pytest.fixture(scope="session")
+def tiny_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a model store that holds the tiny model, freshly converted, under the name `tiny`."""
+    from tests.tiny_model import TINY_DIGEST, contents  # loads torch
+
+    home = tmp_path_factory.mktemp("store")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPECCOMPACT_HOME", str(home))
+        register("tiny", *contents(), expected_digest=TINY_DIGEST)
+    return home
+
+
+@pytest.fixture
+def tiny_home(tiny_store: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Let the user's model store be `tiny_store`."""
+    monkeypatch.setenv("SPECCOMPACT_HOME", str(tiny_store))
+    return tiny_store
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -43,11 +43,11 @@ def tiny_spec(merges: int = 220) -> TokenizerSpec:
         best = max(counts, key=lambda pair: (counts[pair], pair))
         pairs.append(" ".join(best))
         tokens.append("".join(best))
-        spelled = {_merged(word, best): count for word, count in spelled.items()}
+        spelled = {merge_pair(word, best): count for word, count in spelled.items()}
     return TokenizerSpec.build(tokens, pairs, "smollm", range(len(SPECIAL_TOKENS)))
 
 
-def _merged(word: tuple[str, ...], pair: tuple[str, str]) -> tuple[str, ...]:
+def merge_pair(word: tuple[str, ...], pair: tuple[str, str]) -> tuple[str, ...]:
     parts: list[str] = []
     for part in word:
         if parts and (parts[-1], part) == pair:
