@@ -117,7 +117,7 @@ def _add(x: Array, acc: Array, channel: Array, row: Array, k1: Integer, k2: Inte
         for c in range(x.shape[1]):
             value = np.int64(acc[0, r, c])
             if planes == 2:
-                value = (value << 7) + acc[1, r, c]
+                value = (value << 7) + np.int64(acc[1, r, c])
             delta = requantise(value, channel[c], row[r], k1, half1, k2, half2)
             x[r, c] = min(max(x[r, c] + delta, -_RESIDUAL_LIMIT), _RESIDUAL_LIMIT)
 
@@ -128,7 +128,7 @@ def _gate(
 ) -> None:
     ffn, table_half = planes.shape[2], sigmoid.shape[0] // 2
     half1, half2 = (np.int64(1) << k1) >> 1, (np.int64(1) << k2) >> 1
-    limit = np.int64(_PROJECTION_LIMIT)
+    limit, limit32 = np.int64(_PROJECTION_LIMIT), np.int64(_RESIDUAL_LIMIT)
     for r in range(acc.shape[0]):
         product = np.empty(ffn, np.int32)
         largest = np.int64(1)
@@ -139,7 +139,7 @@ def _gate(
             index = min(max((gated + 2) >> 2, -table_half), table_half - 1) + table_half
             silu = (np.int64(np.int32(gated)) * np.int64(sigmoid[index]) + (1 << 11)) >> 12
             both = (np.int64(np.int32(silu)) * np.int64(np.int32(up)) + (1 << 11)) >> 12
-            product[c] = min(max(both, -_RESIDUAL_LIMIT), _RESIDUAL_LIMIT)
+            product[c] = np.int32(min(max(both, -limit32), limit32))
             largest = max(largest, abs(np.int64(product[c])))
         reciprocal, exponent = reciprocal_of(largest, _PLANES_MAX)
         half = np.int64(1) << (exponent - 1)

@@ -44,14 +44,17 @@ def attend(weights: Weights, acc: Tensor, row: Tensor, layer: int, rows: Rows, c
         keys.numpy(), values.numpy(), key_scales.numpy(), value_scales.numpy(),
     )  # fmt: skip
     mixed = torch.empty(acc.shape[0], weights.heads * weights.head_dim, dtype=torch.int32)
+    short = np.ones(acc.shape[0], dtype=np.bool_)
     for span, offset in zip(rows.spans, rows.offsets, strict=True):
-        part = slice(offset, offset + span.count)
-        cached = (keys[span.place], values[span.place], key_scales[span.place], value_scales[span.place])
         if span.count >= _MATRIX_ROWS:
+            part = slice(offset, offset + span.count)
+            short[part] = False
+            cached = (keys[span.place], values[span.place], key_scales[span.place], value_scales[span.place])
             _attend_matrix(query[part], factor[part], weights.exp2, span, cached, mixed[part])
-        else:
-            arrays = (tensor.numpy() for tensor in (query[part], factor[part], weights.exp2))
-            _attend_vector(*arrays, span.start, *(tensor.numpy() for tensor in cached), mixed[part].numpy())
+    _attend_vector(
+        np.flatnonzero(short), query.numpy(), factor.numpy(), weights.exp2.numpy(), rows.place.numpy(),
+        rows.position.numpy(), keys.numpy(), values.numpy(), key_scales.numpy(), value_scales.numpy(), mixed.numpy(),
+    )  # fmt: skip
     return mixed
 
 
@@ -70,23 +73,20 @@ def _attend_matrix(
     """
     keys, values, key_scales, value_scales = cached
     count, heads, width = query.shape
-    repeat = heads // keys.shape[0]
-    seen = span.start + count
-    totals = torch.empty(count * repeat, dtype=torch.int64)
-    shifts = torch.empty(count * repeat, dtype=torch.int64)
-    planes = torch.empty(2, count * repeat, seen, dtype=torch.int8)
-    for kv in range(keys.shape[0]):
-        group = slice(kv * repeat, (kv + 1) * repeat)
-        dots = int_matmul(query[:, group].reshape(-1, width), keys[kv, :seen])
-        _soften(
-            dots.numpy(), factor[:, group].reshape(-1).numpy(), span.start, repeat, exp2.numpy(),
-            key_scales[kv].numpy(), value_scales[kv].numpy(), planes.numpy(), totals.numpy(), shifts.numpy(),
-        )  # fmt: skip
-        products = int_matmul(planes.view(-1, seen), values[kv, :, :seen])
-        _normalise(
-            products.view(2, -1, width).numpy(), totals.numpy(), shifts.numpy(), repeat, kv * repeat * width,
-            out.numpy(),
-        )  # fmt: skip
+    kv_heads, seen = keys.shape[0], span.start + count
+    dots = torch.stack(
+        [int_matmul(part.reshape(-1, width), keys[kv, :seen]) for kv, part in enumerate(query.chunk(kv_heads, 1))]
+    )
+    planes = torch.empty(kv_heads, 2, count * heads // kv_heads, seen, dtype=torch.int8)
+    totals, shifts = torch.empty(2, kv_heads, planes.shape[2], dtype=torch.int64).numpy()
+    _soften(
+        dots.numpy(), factor.numpy(), span.start, exp2.numpy(), key_scales.numpy(), value_scales.numpy(),
+        planes.numpy(), totals, shifts,
+    )  # fmt: skip
+    products = torch.stack(
+        [int_matmul(plane.view(-1, seen), values[kv, :, :seen]) for kv, plane in enumerate(planes.unbind())]
+    )
+    _normalise(products.view(kv_heads, 2, -1, width).numpy(), totals, shifts, out.numpy())
 
 
 @jit
@@ -138,67 +138,81 @@ def _project(
 
 @jit
 def _attend_vector(
-    query: Array, factor: Array, exp2: Array, first: Integer,
+    wanted: Array, query: Array, factor: Array, exp2: Array, place: Array, position: Array,
     keys: Array, values: Array, key_scales: Array, value_scales: Array, out: Array,
 ) -> None:  # fmt: skip
-    """Attention of one span, row by row; arguments as in `_attend_matrix`, out is (count, heads * width)."""
-    count, heads, width = query.shape
-    repeat = heads // keys.shape[0]
-    score = np.empty(first + count, np.int32)
-    coefficient = np.empty(first + count, np.int16)
+    """Attention of some rows, one by one; out is (rows, heads * width) int32."""
+    heads, width = query.shape[1], query.shape[2]
+    repeat = heads // keys.shape[1]
+    score = np.empty(keys.shape[2], np.int32)
+    coefficient = np.empty(keys.shape[2], np.int16)
     wide = np.empty(width, np.int16)
-    for r in range(count):
-        seen = first + r + 1
+    for i in range(wanted.shape[0]):
+        r = wanted[i]
+        at, seen = place[r], position[r] + 1
         for h in range(heads):
             kv = h // repeat
+            key_scale, value_scale = key_scales[at, kv], value_scales[at, kv]
             wide[:] = query[r, h]
-            _dots(wide, keys[kv, :seen], score)
-            top = _score(score[:seen], np.int32(factor[r, h]), key_scales[kv])
-            total, largest = _weigh(score[:seen], top, exp2, value_scales[kv])
+            _dots(wide, keys[at, kv, :seen], score)
+            top = _score(score[:seen], np.int32(factor[r, h]), key_scale)
+            total, largest = _weigh(score[:seen], top, exp2, value_scale)
             shift = max(bit_length(largest) - fixedpoint.MIX_BITS, 0)
-            _coefficients(score[:seen], value_scales[kv], shift, coefficient)
+            _coefficients(score[:seen], value_scale, shift, coefficient)
             reciprocal, final = _divisor(total, shift)
             half = np.int64(1) << (final - 1)
             for c in range(width):
                 product = np.int64(0)
                 for start in range(0, seen, _KEY_BLOCK):
                     stop = min(start + _KEY_BLOCK, seen)
-                    product += _product(coefficient[start:stop], values[kv, c, start:stop])
+                    product += _product(coefficient[start:stop], values[at, kv, c, start:stop])
                 out[r, h * width + c] = (product * reciprocal + half) >> final
 
 
 @jit
 def _soften(
-    dots: Array, factor: Array, first: Integer, repeat: Integer, exp2: Array, key_scale: Array, value_scale: Array,
+    dots: Array, factor: Array, first: Integer, exp2: Array, key_scales: Array, value_scales: Array,
     planes: Array, totals: Array, shifts: Array,
 ) -> None:  # fmt: skip
-    """Dot products of a span with all keys to coefficients in two planes, zero beyond a row's own position."""
-    for i in range(dots.shape[0]):
-        seen = first + i // repeat + 1
-        score = dots[i, :seen]
-        top = _score(score, np.int32(factor[i]), key_scale)
-        total, largest = _weigh(score, top, exp2, value_scale)
-        shift = max(bit_length(largest) - fixedpoint.MIX_BITS, 0)
-        totals[i], shifts[i] = total, shift
-        half = (np.int64(1) << shift) >> 1
-        for j in range(score.shape[0]):
-            mixed = (np.int64(score[j]) * np.int64(value_scale[j]) + half) >> shift
-            coefficient = np.int32(min(mixed, _COEFFICIENT_MAX))
-            planes[0, i, j] = coefficient >> 7
-            planes[1, i, j] = coefficient & 127
-        planes[:, i, seen:] = 0
+    """Dot products of a span with all keys to coefficients in two planes, zero beyond a row's own position.
+
+    Rows of a key head are in the order (position, query head of the group).
+    """
+    kv_heads, rows = dots.shape[0], dots.shape[1]
+    repeat = factor.shape[1] // kv_heads
+    for kv in range(kv_heads):
+        value_scale = value_scales[kv]
+        for i in range(rows):
+            seen = first + i // repeat + 1
+            score = dots[kv, i, :seen]
+            top = _score(score, np.int32(factor[i // repeat, kv * repeat + i % repeat]), key_scales[kv])
+            total, largest = _weigh(score, top, exp2, value_scale)
+            shift = max(bit_length(largest) - fixedpoint.MIX_BITS, 0)
+            totals[kv, i], shifts[kv, i] = total, shift
+            half = (np.int64(1) << shift) >> 1
+            high, low = planes[kv, 0, i], planes[kv, 1, i]
+            for j in range(score.shape[0]):
+                mixed = (np.int64(score[j]) * np.int64(value_scale[j]) + half) >> shift
+                coefficient = np.int32(min(mixed, _COEFFICIENT_MAX))
+                high[j] = np.int8(coefficient >> 7)
+                low[j] = np.int8(coefficient & 127)
+            high[seen:] = 0
+            low[seen:] = 0
 
 
 @jit
-def _normalise(products: Array, totals: Array, shifts: Array, repeat: Integer, column: Integer, out: Array) -> None:
-    width = products.shape[2]
-    for i in range(products.shape[1]):
-        base = column + (i % repeat) * width
-        reciprocal, final = _divisor(totals[i], shifts[i])
-        half = np.int64(1) << (final - 1)
-        for c in range(width):
-            product = (np.int64(products[0, i, c]) << 7) + products[1, i, c]
-            out[i // repeat, base + c] = (product * reciprocal + half) >> final
+def _normalise(products: Array, totals: Array, shifts: Array, out: Array) -> None:
+    """Sums of coefficient * value in two planes to means, into (count, heads * width)."""
+    kv_heads, _, rows, width = products.shape
+    repeat = out.shape[1] // (width * kv_heads)
+    for kv in range(kv_heads):
+        for i in range(rows):
+            base = (kv * repeat + i % repeat) * width
+            reciprocal, final = _divisor(totals[kv, i], shifts[kv, i])
+            half = np.int64(1) << (final - 1)
+            for c in range(width):
+                product = (np.int64(products[kv, 0, i, c]) << 7) + products[kv, 1, i, c]
+                out[i // repeat, base + c] = (product * reciprocal + half) >> final
 
 
 @jit
@@ -222,10 +236,11 @@ def _dots(query: Array, key: Array, score: Array) -> None:
 def _score(score: Array, factor: Integer, key_scale: Array) -> Integer:
     """Dot products to scores in place; returns the largest."""
     top = np.int32(-_SCORE_LIMIT)
+    limit, gain_limit = np.int64(_SCORE_LIMIT), np.int64((1 << 31) - 1)
     for j in range(score.shape[0]):
-        gain = min((np.int64(factor) * np.int64(key_scale[j]) + (1 << 15)) >> 16, (1 << 31) - 1)
+        gain = min((np.int64(factor) * np.int64(key_scale[j]) + (1 << 15)) >> 16, gain_limit)
         scaled = (np.int64(score[j]) * np.int64(np.int32(gain)) + (1 << 13)) >> 14
-        score[j] = np.int32(min(max(scaled, -_SCORE_LIMIT), _SCORE_LIMIT))
+        score[j] = np.int32(min(max(scaled, -limit), limit))
         top = max(top, score[j])
     return top
 

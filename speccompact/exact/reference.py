@@ -1,4 +1,7 @@
-"""The reference kernels: plain torch integer operations, on any device. EXACT.md section 4, step by step."""
+"""The reference kernels: plain torch integer operations, on any device. EXACT.md section 4, step by step.
+
+Products come as int32, or as float32 that carries integers (see `matmul`).
+"""
 
 import torch
 from torch import Tensor
@@ -31,7 +34,7 @@ def attention(
     """From query, key and value products to quantised attention outputs.
 
     Args:
-        acc: (rows, (heads + 2 * kv_heads) * head_dim) int32, products of the qkv matrix.
+        acc: (rows, (heads + 2 * kv_heads) * head_dim) integers, products of the qkv matrix.
         row: (rows,) int64, scale of `norm`.
         layer: index of the layer.
 
@@ -121,7 +124,7 @@ def add(x: Tensor, acc: Tensor, linear: Linear, row: Tensor) -> None:
     """Add a projection to the residual.
 
     Args:
-        acc: (planes, rows, hidden) int32, products of `linear` with the planes of its input: one plane, or two that
+        acc: (planes, rows, hidden) integers, products of `linear` with the planes of its input: one plane, or two that
             stand for 128 * first + second.
         row: (rows,) int64.
 
@@ -131,7 +134,7 @@ def add(x: Tensor, acc: Tensor, linear: Linear, row: Tensor) -> None:
     limit = fixedpoint.RESIDUAL_LIMIT
     total = acc[0].to(torch.int64)
     if acc.shape[0] == 2:
-        total = (total << 7) + acc[1]
+        total = (total << 7) + acc[1].to(torch.int64)
     delta = fixedpoint.requantise(total, linear.channel.to(torch.int64), row, linear.shifts, limit)
     x.copy_((x.to(torch.int64) + delta).clamp(-limit, limit))
 
@@ -140,7 +143,7 @@ def gate(weights: Weights, acc: Tensor, row: Tensor, layer: int) -> tuple[Tensor
     """Gated product of the feed-forward layer, silu(gate) * up, as two int8 planes.
 
     Args:
-        acc: (rows, 2 * ffn) int32, products of the gate_up matrix.
+        acc: (rows, 2 * ffn) integers, products of the gate_up matrix.
         row: (rows,) int64.
 
     Returns:
@@ -165,7 +168,7 @@ def scores(weights: Weights, acc: Tensor, row: Tensor) -> Tensor:
     """Output scores in log2 units with FRAC_SCORE fractional bits.
 
     Args:
-        acc: (rows, vocab) int32, products of the head.
+        acc: (rows, vocab) integers, products of the head.
         row: (rows,) int64.
 
     Returns:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from speccompact.exact import reference
 from speccompact.exact.cache import Cache, Rows
-from speccompact.exact.matmul import int_matmul
+from speccompact.exact.matmul import prepare
 from speccompact.exact.weights import Linear, Weights
 from speccompact.options import Kernels as KernelChoice
 
@@ -61,6 +61,11 @@ class Transformer:
 
     def __init__(self, weights: Weights, kernels: Kernels) -> None:
         self.weights, self.kernels = weights, kernels
+        self._products = [
+            tuple(prepare(linear.weight, linear.bound) for linear in (layer.qkv, layer.o, layer.gate_up, layer.down))
+            for layer in weights.layers
+        ]
+        self._head = prepare(weights.head.weight, weights.head.bound)
 
     def hidden(self, tokens: Tensor, rows: Rows, cache: Cache) -> tuple[Tensor, Tensor]:
         """Run all layers over the rows of one pass.
@@ -78,13 +83,13 @@ class Transformer:
         weights, kernels = self.weights, self.kernels
         x = kernels.embed(weights, tokens)
         for index, layer in enumerate(weights.layers):
+            qkv, o, gate_up, down = self._products[index]
             normed, scale = kernels.norm(weights, x)
-            qkv = int_matmul(normed, layer.qkv.weight)
-            mixed, scale = kernels.attention(weights, qkv, scale, index, rows, cache)
-            kernels.add(x, int_matmul(mixed, layer.o.weight)[None], layer.o, scale)
+            mixed, scale = kernels.attention(weights, qkv(normed), scale, index, rows, cache)
+            kernels.add(x, o(mixed)[None], layer.o, scale)
             normed, scale = kernels.norm(weights, x)
-            planes, scale = kernels.gate(weights, int_matmul(normed, layer.gate_up.weight), scale, index)
-            products = int_matmul(planes.view(-1, weights.ffn), layer.down.weight)
+            planes, scale = kernels.gate(weights, gate_up(normed), scale, index)
+            products = down(planes.view(-1, weights.ffn))
             kernels.add(x, products.view(2, -1, weights.hidden), layer.down, scale)
         return kernels.norm(weights, x)
 
@@ -97,4 +102,4 @@ class Transformer:
         Returns:
             (rows, vocab) int32, log2 units with FRAC_SCORE fractional bits.
         """
-        return self.kernels.scores(self.weights, int_matmul(hidden, self.weights.head.weight), scale)
+        return self.kernels.scores(self.weights, self._head(hidden), scale)

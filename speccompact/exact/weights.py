@@ -31,11 +31,13 @@ class Linear:
         weight: (out, in) int8.
         channel: (out,) int32, scale of each output; at most 2**20.
         shifts: (k1, k2) of `fixedpoint.requantise`.
+        bound: largest |sum of products| for one plane of int8 inputs.
     """
 
     weight: Tensor
     channel: Tensor
     shifts: tuple[int, int]
+    bound: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,4 +160,5 @@ class _Loader:
         if not bounds_hold or (input_max == fixedpoint.INT8_MAX and acc >= _ACC_LIMIT):
             raise ModelDamagedError(f"{name}: the overflow bounds of the exact model file do not hold: {entry}")
         weight = self.tensor(f"{name}.weight", (outputs, inputs), np.int8)
-        return Linear(weight, self.tensor(f"{name}.channel", (outputs,), np.int32), (k1, k2))
+        channel = self.tensor(f"{name}.channel", (outputs,), np.int32)
+        return Linear(weight, channel, (k1, k2), acc // (input_max // fixedpoint.INT8_MAX))
