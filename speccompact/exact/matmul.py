@@ -20,7 +20,8 @@ CARRIER_LIMIT = 1 << 24
 
 _CARRIER_INNER = 1024
 _CUDA_MIN_ROWS = 32
-"""`_int_mm` on CUDA wants more than 16 rows and multiples of 8."""
+_CUDA_MULTIPLE = 8
+"""`_int_mm` on CUDA wants more than 16 rows, and an inner and an outer size that are multiples of 8."""
 
 Product = Callable[[Tensor], Tensor]
 """(rows, inner) int8 -> (rows, out) integers, as int32 or carried by float32."""
@@ -48,15 +49,24 @@ def int_matmul(x: Tensor, weight: Tensor) -> Tensor:
     Returns:
         (rows, out) int32.
     """
+    return int_matmul_plain(x, weight.t())
+
+
+def int_matmul_plain(x: Tensor, matrix: Tensor) -> Tensor:
+    """x @ matrix in integers.
+
+    Args:
+        x: (rows, inner) int8.
+        matrix: (inner, out) int8 with any strides; inner <= 131071, so that sums fit int32.
+
+    Returns:
+        (rows, out) int32.
+    """
     if x.device.type == "cuda":
-        rows = x.shape[0]
-        padded = max(_CUDA_MIN_ROWS, -(-rows // 8) * 8)
-        if padded != rows:
-            x = torch.nn.functional.pad(x, (0, 0, 0, padded - rows))
-        return torch._int_mm(x, weight.t())[:rows]
+        return _padded_for_cuda(x, matrix)
     if _native_is_exact():
-        return torch._int_mm(x, weight.t())
-    return carrier_matmul(x, weight)
+        return _native(x, matrix)
+    return carrier_matmul(x, matrix.t())
 
 
 def carrier_matmul(x: Tensor, weight: Tensor) -> Tensor:
@@ -66,6 +76,33 @@ def carrier_matmul(x: Tensor, weight: Tensor) -> Tensor:
         part = slice(start, start + _CARRIER_INNER)
         total += (x[:, part].to(torch.float32) @ weight[:, part].to(torch.float32).t()).to(torch.int32)
     return total
+
+
+def _native(x: Tensor, matrix: Tensor) -> Tensor:
+    return torch._int_mm(_plainly_strided(x), _plainly_strided(matrix))
+
+
+def _plainly_strided(x: Tensor) -> Tensor:
+    """Copy a row or a column: on CPUs `_int_mm` takes the stride of an axis of one entry, which means nothing, for an
+    invalid layout, and returns memory that it has not written."""
+    return x.clone(memory_format=torch.contiguous_format) if 1 in x.shape else x
+
+
+def _padded_for_cuda(x: Tensor, matrix: Tensor) -> Tensor:
+    """`_int_mm` in the sizes and the layout that CUDA's int8 units take; zeros fill up and do not reach the result."""
+    (rows, inner), outputs = x.shape, matrix.shape[1]
+    weight = matrix.t()
+    more_rows = max(_CUDA_MIN_ROWS, _round_up(rows)) - rows
+    more_inner, more_outputs = _round_up(inner) - inner, _round_up(outputs) - outputs
+    if more_rows or more_inner:
+        x = torch.nn.functional.pad(x, (0, more_inner, 0, more_rows))
+    if more_inner or more_outputs:
+        weight = torch.nn.functional.pad(weight, (0, more_inner, 0, more_outputs))
+    return torch._int_mm(x, weight.contiguous().t())[:rows, :outputs]
+
+
+def _round_up(size: int) -> int:
+    return -(-size // _CUDA_MULTIPLE) * _CUDA_MULTIPLE
 
 
 class _Packed:
@@ -86,25 +123,39 @@ class _Packed:
 
 @functools.cache
 def _packed_is_exact() -> bool:
-    return _keeps_extremes(lambda x, weight: _Packed(weight)(x))
+    return _keeps_extremes(lambda x, matrix: _Packed(matrix.t().contiguous())(x), _WEIGHT_SHAPES)
 
 
 @functools.cache
 def _native_is_exact() -> bool:
-    return _keeps_extremes(lambda x, weight: torch._int_mm(x, weight.t()))
+    return _keeps_extremes(_native, _WEIGHT_SHAPES + _ATTENTION_SHAPES)
 
 
-def _keeps_extremes(product: Callable[[Tensor, Tensor], Tensor]) -> bool:
-    """Whether a product is exact for the largest int8 values on this CPU, in every class of shapes."""
+_Shapes = tuple[tuple[int, int, int], ...]
+
+_WEIGHT_SHAPES: _Shapes = tuple((rows, 576, 64) for rows in (1, 3, 16, 33, 64))
+"""(rows, inner, out) of a product with weights."""
+
+_ATTENTION_SHAPES: _Shapes = tuple((rows, *sizes) for rows in (3, 64) for sizes in ((64, 577), (577, 64)))
+"""(rows, inner, out) of queries with keys, and of coefficients with values; attention reaches 577 positions."""
+
+
+def _keeps_extremes(product: Callable[[Tensor, Tensor], Tensor], shapes: _Shapes) -> bool:
+    """Whether a product is exact for the largest int8 values on this CPU, in every class of shapes and layouts."""
     try:
-        for rows in (1, 3, 16, 33, 64):
-            x = torch.full((rows, 576), 127, dtype=torch.int8)
-            weight = torch.full((64, 576), 127, dtype=torch.int8)
-            weight[1::2] = -127
-            x[:, ::3] = -127
-            wanted = x.to(torch.int64) @ weight.to(torch.int64).t()
-            if not torch.equal(product(x, weight).to(torch.int64), wanted):
-                return False
+        return all(_is_exact(product, *shape) for shape in shapes)
     except (RuntimeError, AttributeError):
         return False
-    return True
+
+
+def _is_exact(product: Callable[[Tensor, Tensor], Tensor], rows: int, inner: int, outputs: int) -> bool:
+    x = torch.full((rows, inner), 127, dtype=torch.int8)
+    x[:, ::3] = -127
+    by_rows = torch.full((inner, outputs), 127, dtype=torch.int8)
+    by_rows[:, 1::2] = -127
+    by_columns = by_rows.t().contiguous().t()
+    part_of_rows = torch.nn.functional.pad(by_rows.t(), (0, 5)).t()[:inner]
+    wanted = (x.to(torch.float64) @ by_rows.to(torch.float64)).to(torch.int64)
+    return all(
+        torch.equal(product(x, matrix).to(torch.int64), wanted) for matrix in (by_rows, by_columns, part_of_rows)
+    )
