@@ -1,0 +1,76 @@
+"""Slots of symbols, drafters and codecs on the tiny model."""
+
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+
+from speccompact.codec import Codec
+from speccompact.options import Kernels, Options
+from speccompact.speculative.drafter import Drafter
+from speccompact.streams.engine import CodedSlot
+from tests.tiny_model import babble, integers, tiny
+
+Symbols = npt.NDArray[np.int32]
+
+QUIET = Options(threads=1)
+"""Slots of one kind each would wait for threads that a loaded machine does not have."""
+
+
+@cache
+def text_symbols(count: int, seed: int = 0) -> Symbols:
+    """Return symbols of readable text."""
+    return tiny(QUIET)[1].encode(babble(4 * count + 20, seed).encode())[:count]
+
+
+@cache
+def wild_symbols(count: int, seed: int = 0) -> Symbols:
+    """Return symbols from everywhere, control tokens and escapes too."""
+    source, symbols = integers(seed), tiny(QUIET)[0].vocabulary.symbols
+    return np.array([next(source) % symbols for _ in range(count)], np.int32)
+
+
+def codec(drafter: Drafter | None = None, *, kernels: Kernels = "auto", window: int = 0, threads: int = 1) -> Codec:
+    options = Options(kernels=kernels, window=window, threads=threads)
+    return Codec(tiny(Options(kernels=kernels, threads=1))[0], options, drafter)
+
+
+def encode(slots: Sequence[Symbols], coder: Codec | None = None) -> list[bytes]:
+    return [slot.payload for slot in (coder or codec()).encode(slots, [i % 256 for i in range(len(slots))])]
+
+
+def coded(slots: Sequence[Symbols], lanes: Sequence[bytes]) -> list[CodedSlot]:
+    return [CodedSlot(lane, len(symbols)) for symbols, lane in zip(slots, lanes, strict=True)]
+
+
+class RandomDrafter:
+    """Proposes anything at all, escapes too, at any length."""
+
+    def __init__(self, seed: int) -> None:
+        self._source = integers(seed)
+        self._symbols = tiny(QUIET)[0].vocabulary.symbols
+
+    def propose(self, histories: Sequence[Symbols], limits: Sequence[int]) -> list[Symbols]:
+        lengths = [min(next(self._source) % 9, limit) for limit in limits]
+        return [np.array([next(self._source) % self._symbols for _ in range(n)], np.int32) for n in lengths]
+
+
+class PerfectDrafter:
+    """Knows the slots; proposes what follows, and where `wrong` is n, a mistake in every n-th proposal."""
+
+    def __init__(self, slots: Sequence[Symbols], length: int, wrong: int = 0) -> None:
+        self._slots, self._length, self._wrong = slots, length, wrong
+        self._calls = 0
+
+    def propose(self, histories: Sequence[Symbols], limits: Sequence[int]) -> list[Symbols]:
+        drafts = []
+        for history, limit in zip(histories, limits, strict=True):
+            length = len(history) + limit + 1
+            slot = next(s for s in self._slots if len(s) == length and (s[: len(history)] == history).all())
+            draft = slot[len(history) : len(history) + min(self._length, limit)].copy()
+            self._calls += 1
+            if self._wrong and len(draft) and self._calls % self._wrong == 0:
+                draft[len(draft) // 2] ^= 1
+            drafts.append(draft)
+        return drafts

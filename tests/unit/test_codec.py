@@ -1,0 +1,130 @@
+"""The running batch on the tiny model: slots in, lanes out, and back."""
+
+import numpy as np
+import pytest
+
+from speccompact.codec import Codec, DecodedSlot, EncodedSlot, Engine, Result
+from speccompact.errors import ArgumentError, DamagedError
+from speccompact.options import Options
+from speccompact.parallel import Workers
+from tests.tiny_model import tiny
+from tests.tiny_slots import QUIET, codec, coded, encode, text_symbols, wild_symbols
+
+SLOTS = [text_symbols(n, n) for n in (1, 2, 30, 77)] + [wild_symbols(n, n) for n in (1, 50)]
+LANES = encode(SLOTS)
+
+
+def engine(places: int = 3, capacity: int = 100, options: Options = QUIET) -> Engine:
+    return Engine(tiny(QUIET)[0], options, Workers(1), places, capacity)
+
+
+def test_there_and_back() -> None:
+    for index, (slot, result) in enumerate(zip(SLOTS, codec().decode(coded(SLOTS, LANES)), strict=True)):
+        assert isinstance(result, DecodedSlot)
+        assert (result.symbols.tolist(), result.check) == (slot.tolist(), index)
+        assert result.symbols.dtype == np.int32
+
+
+def test_every_check_comes_back() -> None:
+    slot = text_symbols(3)
+    lanes = codec().encode([slot] * 256, range(256))
+    results = codec().decode(coded([slot] * 256, [lane.payload for lane in lanes]))
+    assert [result.check for result in results if isinstance(result, DecodedSlot)] == list(range(256))
+
+
+def test_a_lane_is_hardly_longer_than_the_ideal() -> None:
+    slots = [text_symbols(500), wild_symbols(200)]
+    for slot in codec().encode(slots, [0, 0]):
+        assert slot.bits / 8 < len(slot.payload) < slot.bits / 8 * 1.001 + 4
+
+
+def test_escapes_cost_fifteen_bits() -> None:
+    vocabulary = tiny(QUIET)[0].vocabulary
+    slot = np.array(list(vocabulary.escapes.values()), np.int32)
+    assert len(slot) == 19
+    assert codec().encode([slot], [0])[0].bits == 15 * 19
+
+
+def test_a_damaged_lane_does_not_touch_the_others() -> None:
+    lanes = list(LANES)
+    lanes[2], lanes[3] = b"", lanes[3][:-4]
+    results = codec().decode(coded(SLOTS, lanes))
+    assert [isinstance(result, DamagedError) for result in results] == [i in (2, 3) for i in range(len(SLOTS))]
+    for i in (0, 1, 4, 5):
+        result = results[i]
+        assert isinstance(result, DecodedSlot)
+        assert result.symbols.tolist() == SLOTS[i].tolist()
+
+
+def test_only_damaged_lanes() -> None:
+    results = codec().decode(coded(SLOTS[:2], [b"", b"\x00"]))
+    assert [type(result) for result in results] == [DamagedError, DamagedError]
+
+
+def test_every_flipped_bit_of_a_lane_gives_other_symbols_or_an_error() -> None:
+    slot, lane = SLOTS[2], LANES[2]
+    changed = [bytes([*lane[:at], lane[at] ^ 1 << bit, *lane[at + 1 :]]) for at in range(len(lane)) for bit in range(8)]
+    for result in codec().decode(coded([slot] * len(changed), changed)):
+        right = isinstance(result, DecodedSlot) and (result.symbols.tolist(), result.check) == (slot.tolist(), 2)
+        assert not right
+
+
+def test_more_slots_than_places() -> None:
+    slots = [text_symbols(n % 7 + 1, n) for n in range(150)]
+    lanes = encode(slots)
+    assert lanes[:9] == encode(slots[:9])
+    results = codec().decode(coded(slots, lanes))
+    assert [result.symbols.tolist() for result in results if isinstance(result, DecodedSlot)] == [
+        slot.tolist() for slot in slots
+    ]
+
+
+def test_tick_counts_every_symbol() -> None:
+    ticks: list[int] = []
+    coder = codec(window=8)
+    coder.encode(SLOTS, [0] * len(SLOTS), ticks.append)
+    assert sum(ticks) == sum(map(len, SLOTS))
+    assert coder.passes == len(ticks) == -(-77 // 8)
+
+
+def test_slots_join_and_leave_a_running_batch() -> None:
+    batch = engine(places=3, options=Options(threads=1, window=5))
+    tickets: dict[int, int] = {}
+    found: dict[tuple[int, type], Result] = {}
+    queue = list(enumerate(SLOTS))
+    while queue or len(found) < 2 * len(SLOTS):
+        if queue:
+            index, slot = queue.pop()
+            tickets[batch.submit_encode(slot, index)] = index
+            tickets[batch.submit_decode(LANES[index], len(slot))] = index
+        batch.step()
+        for ticket, result in batch.collect().items():
+            assert (ticket, type(result)) not in found
+            found[ticket, type(result)] = result
+    for (ticket, kind), result in found.items():
+        if kind is EncodedSlot:
+            assert isinstance(result, EncodedSlot)
+            assert result.payload == LANES[tickets[ticket]]
+        else:
+            assert isinstance(result, DecodedSlot)
+            assert result.symbols.tolist() == SLOTS[tickets[ticket]].tolist()
+    assert batch.step() == 0
+    assert batch.collect() == {}
+
+
+@pytest.mark.parametrize("count", [0, 101])
+def test_a_slot_that_does_not_fit_is_refused(count: int) -> None:
+    with pytest.raises(ArgumentError, match=f"{count} tokens"):
+        engine().submit_encode(np.zeros(count, np.int32), 0)
+    with pytest.raises(ArgumentError, match=f"{count} tokens"):
+        engine().submit_decode(b"\x01\x01", count)
+
+
+def test_a_slot_longer_than_the_model_is_refused() -> None:
+    with pytest.raises(ArgumentError, match="2048"):
+        Codec(tiny(QUIET)[0], QUIET).encode([np.zeros(2049, np.int32)], [0])
+
+
+def test_no_slots() -> None:
+    assert codec().encode([], []) == []
+    assert codec().decode([]) == []

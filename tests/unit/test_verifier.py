@@ -1,0 +1,60 @@
+"""Whatever a drafter says, the same symbols come out; good drafts only save passes."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from speccompact.codec import DecodedSlot
+from speccompact.speculative.drafter import Drafter
+from speccompact.speculative.verifier import START_TOKEN, inputs_of
+from tests.tiny_slots import PerfectDrafter, RandomDrafter, Symbols, codec, coded, encode, text_symbols, wild_symbols
+
+SLOTS = [text_symbols(60), wild_symbols(41, 1), text_symbols(1, 2), wild_symbols(9, 3), text_symbols(33, 4)]
+LANES = encode(SLOTS)
+
+
+def decode(drafter: Drafter | None) -> int:
+    """Decode SLOTS, compare, and return the passes that it took."""
+    coder = codec(drafter)
+    for index, (slot, result) in enumerate(zip(SLOTS, coder.decode(coded(SLOTS, LANES)), strict=True)):
+        assert isinstance(result, DecodedSlot)
+        assert (result.symbols.tolist(), result.check) == (slot.tolist(), index)
+    return coder.passes
+
+
+def test_inputs_begin_with_what_came_last() -> None:
+    proposal = np.array([7, 8], np.int32)
+    assert inputs_of(np.array([5, 6], np.int32), proposal).tolist() == [6, 7, 8]
+    assert inputs_of(np.empty(0, np.int32), proposal).tolist() == [START_TOKEN, 7, 8]
+
+
+def test_without_drafts_a_pass_settles_one_symbol_of_each_slot() -> None:
+    assert decode(None) == max(map(len, SLOTS))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_drafts_change_nothing(seed: int) -> None:
+    assert decode(RandomDrafter(seed)) <= max(map(len, SLOTS))
+
+
+@pytest.mark.parametrize("length", [1, 3, 7, 8, 100])
+def test_perfect_drafts_save_passes(length: int) -> None:
+    assert decode(PerfectDrafter(SLOTS, length)) == -(-max(map(len, SLOTS)) // (length + 1))
+
+
+@pytest.mark.parametrize("wrong", [1, 2, 3])
+def test_half_right_drafts_are_corrected(wrong: int) -> None:
+    passes = decode(PerfectDrafter(SLOTS, 8, wrong))
+    assert max(map(len, SLOTS)) / 9 < passes < max(map(len, SLOTS))
+
+
+class Overlong:
+    """Ignores the limit."""
+
+    def propose(self, histories: Sequence[Symbols], limits: Sequence[int]) -> list[Symbols]:
+        return [np.full(limit + 3, 70, np.int32) for limit in limits]
+
+
+def test_a_draft_beyond_the_limit_is_cut() -> None:
+    decode(Overlong())
