@@ -1,0 +1,221 @@
+"""FORMAT.md sections 2, 4, 5 and 6.2: archives, parts and slots. Run as `python -m tests.reference.decoder`."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import zstandard
+
+from tests.reference import charsets, coding
+from tests.reference.container import (
+    END,
+    MAX_CONTENT,
+    SYNC,
+    TRAILER,
+    FrameHead,
+    Header,
+    Identity,
+    Kind,
+    Slot,
+    believe,
+    read_frame_head,
+    read_header,
+)
+from tests.reference.exactmodel import ExactModel, read_exact_model
+from tests.reference.network import Network
+from tests.reference.wire import Cursor, Refused, check
+
+Models = Callable[[bytes], bytes]
+"""From the model digest of an archive (8 bytes) to the bytes of an exact model file."""
+
+
+def decode(archive: bytes, models: Models) -> bytes:
+    """Return the content of an archive.
+
+    Raises:
+        Refused: the archive or the model is not valid.
+    """
+    cursor = Cursor(archive)
+    library = Library(models)
+    content = _part(cursor, library)
+    while cursor.left():
+        content += _part(cursor, library)
+    return content
+
+
+class Library:
+    """Models that were read, by digest."""
+
+    def __init__(self, models: Models) -> None:
+        self._models = models
+        self._read: dict[bytes, ExactModel] = {}
+
+    def model(self, identity: Identity) -> ExactModel:
+        """Return the model that a part names, or refuse it."""
+        if (identity.exact_version, identity.precision) != (1, coding.PRECISION):
+            raise Refused(f"exact version {identity.exact_version}, precision {identity.precision} are unknown")
+        digest = identity.model_digest
+        if digest not in self._read:
+            data = self._models(digest)
+            if check(8, data) != digest:
+                raise Refused("the model file has another digest")
+            self._read[digest] = read_exact_model(data)
+        model = self._read[digest]
+        if model.vocabulary_digest()[:2] != identity.vocabulary_digest:
+            raise Refused("the vocabulary of the model is another one")
+        return model
+
+
+@dataclass
+class Frame:
+    """A frame that was read and checked."""
+
+    size: int
+    content: bytes
+    has_model_slots: bool
+
+
+def _part(cursor: Cursor, library: Library) -> bytes:
+    """Section 2."""
+    begin = cursor.position
+    header = read_header(cursor)
+    if header.single:
+        frames = [_single_frame(cursor, header, library)]
+    else:
+        cursor.expect(check(4, header.data), "header check")
+        frames = []
+        while cursor.data[cursor.position :][:4] != END:
+            offset = sum(len(frame.content) for frame in frames)
+            frames.append(_frame(cursor, header, len(frames), offset, library))
+        if not frames:
+            raise Refused("a multi-frame part without a frame")
+    content = b"".join(frame.content for frame in frames)
+    if not header.single:
+        _end_block(cursor, begin, header, frames, content)
+    if header.identity and not any(frame.has_model_slots for frame in frames):
+        raise Refused("a part without model slots has a model identity")
+    return content
+
+
+def _single_frame(cursor: Cursor, header: Header, library: Library) -> Frame:
+    """Section 2, single-frame part, behind the header."""
+    head = read_frame_head(cursor, single=True)
+    cursor.expect(check(1, header.data, head.data), "head check")
+    believe(head, 0, 0)
+    section = cursor.take(head.payload_section(), "payload section")
+    content = _frame_content(head, section, header, library)
+    size = 4 if len(head.slots) <= 1 else 8
+    cursor.expect(check(size, header.data, head.data, section, content), "frame check")
+    return Frame(0, content, _has_model_slots(head))
+
+
+def _frame(cursor: Cursor, header: Header, ordinal: int, offset: int, library: Library) -> Frame:
+    """Section 4."""
+    begin = cursor.position
+    cursor.expect(SYNC, "sync marker")
+    head = read_frame_head(cursor, single=False)
+    cursor.expect(check(4, header.data, head.data), "head check")
+    believe(head, ordinal, offset)
+    section = cursor.take(head.payload_section(), "payload section")
+    cursor.expect(check(4, section), "payload check")
+    content = _frame_content(head, section, header, library)
+    cursor.expect(check(8, header.data, head.data, section, content), "frame check")
+    return Frame(cursor.position - begin, content, _has_model_slots(head))
+
+
+def _has_model_slots(head: FrameHead) -> bool:
+    return any(slot.kind is Kind.MODEL for slot in head.slots)
+
+
+def _end_block(cursor: Cursor, begin: int, header: Header, frames: list[Frame], content: bytes) -> None:
+    """Section 5, field by field."""
+    block = cursor.position
+    cursor.expect(END, "end marker")
+    _expect_number(len(frames), cursor.varint("frame count"), "frame count")
+    for frame in frames:
+        _expect_number(frame.size, cursor.varint("frame size"), "frame size")
+        _expect_number(len(frame.content), cursor.varint("content size"), "content size")
+    cursor.expect(header.data, "header copy")
+    cursor.expect(check(8, content), "content check")
+    cursor.expect(check(4, header.data, cursor.data[block : cursor.position]), "index check")
+    _expect_number(cursor.position - block, cursor.fixed(4, "block bytes"), "block bytes")
+    _expect_number(cursor.position + 12 - begin, cursor.fixed(8, "part bytes"), "part bytes")
+    cursor.expect(TRAILER, "trailer")
+
+
+def _expect_number(expected: int, found: int, field: str) -> None:
+    if found != expected:
+        raise Refused(f"{field} is {found}, not {expected}")
+
+
+def _frame_content(head: FrameHead, section: bytes, header: Header, library: Library) -> bytes:
+    """Section 4.4."""
+    payloads = Cursor(section)
+    contents = []
+    for index, slot in enumerate(head.slots):
+        payload = payloads.take(slot.payload, "payload")
+        if slot.kind is Kind.MODEL:
+            if header.identity is None:
+                raise Refused("a model slot in a part without model identity")
+            content, slot_check = _model_content(payload, slot, library.model(header.identity))
+        else:
+            content = payload if slot.kind is Kind.RAW else _zstd_content(payload, slot.content)
+            slot_check = payloads.byte("slot check")
+        if slot_check != check(1, content)[0]:
+            raise Refused(f"slot {index}: the slot check does not agree")
+        contents.append(content)
+    if sum(map(len, contents)) != head.content:
+        raise Refused("the slots do not add up to the frame's content")
+    return b"".join(contents)
+
+
+def _zstd_content(payload: bytes, size: int) -> bytes:
+    """Return the content of a zstd slot: a frame without magic number and optional fields of its header."""
+    if payload[0] & 0b1111_0111:
+        raise Refused("a zstd slot has content size, checksum, dictionary or another reserved field")
+    if len(payload) < 2 or (8 + (payload[1] & 7)) << (7 + (payload[1] >> 3)) > MAX_CONTENT:
+        raise Refused("the window of a zstd slot is too large")
+    decompressor = zstandard.ZstdDecompressor(max_window_size=MAX_CONTENT).decompressobj()
+    try:
+        content = decompressor.decompress(b"\x28\xb5\x2f\xfd" + payload)
+    except zstandard.ZstdError as error:
+        raise Refused(f"a zstd slot is damaged: {error}") from None
+    if not decompressor.eof or decompressor.unused_data or len(content) != size:
+        raise Refused("a zstd slot is not one frame of its content bytes")
+    return content
+
+
+def _model_content(payload: bytes, slot: Slot, model: ExactModel) -> tuple[bytes, int]:
+    """Return content and slot check of a model slot (section 6)."""
+    if slot.symbols > model.positions:
+        raise Refused("a model slot is longer than the model's positions")
+    lane = coding.Lane(payload)
+    network = Network(model)
+    escapes = len(model.symbols) - model.vocab
+    pieces: list[bytes] = []
+    symbol: int | None = None
+    for _ in range(slot.symbols):
+        starts = coding.interval_starts(network.scores(symbol), escapes, model.exp2)
+        symbol = lane.symbol(starts)
+        pieces.append(model.symbols[symbol])
+    slot_check = lane.end()
+    return charsets.transcode(b"".join(pieces), slot.charset), slot_check
+
+
+def main() -> int:
+    """Decode an archive with a model file and write the content to standard output."""
+    if len(sys.argv) != 3:
+        sys.stderr.write("usage: python -m tests.reference.decoder ARCHIVE MODEL > OUT\n")
+        return 2
+    archive, model = (Path(name).read_bytes() for name in sys.argv[1:])
+    try:
+        sys.stdout.buffer.write(decode(archive, lambda _digest: model))
+    except Refused as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
