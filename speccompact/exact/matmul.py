@@ -83,8 +83,11 @@ def _native(x: Tensor, matrix: Tensor) -> Tensor:
 
 
 def _plainly_strided(x: Tensor) -> Tensor:
-    """Copy a row or a column: on CPUs `_int_mm` takes the stride of an axis of one entry, which means nothing, for an
-    invalid layout, and returns memory that it has not written."""
+    """Copy a single row or column.
+
+    The stride of an axis of one entry means nothing, but on CPUs `_int_mm` may take it for an impossible layout, and
+    then returns memory that it has not written.
+    """
     return x.clone(memory_format=torch.contiguous_format) if 1 in x.shape else x
 
 
@@ -123,7 +126,7 @@ class _Packed:
 
 @functools.cache
 def _packed_is_exact() -> bool:
-    return _keeps_extremes(lambda x, matrix: _Packed(matrix.t().contiguous())(x), _WEIGHT_SHAPES)
+    return _keeps_extremes(lambda x, matrix: _Packed(matrix.t())(x), _WEIGHT_SHAPES)
 
 
 @functools.cache
@@ -131,31 +134,29 @@ def _native_is_exact() -> bool:
     return _keeps_extremes(_native, _WEIGHT_SHAPES + _ATTENTION_SHAPES)
 
 
-_Shapes = tuple[tuple[int, int, int], ...]
+_Shape = tuple[int, int, int, bool]
+"""Rows, inner and outer size of a product, and whether its matrix lies row by row (else column by column)."""
 
-_WEIGHT_SHAPES: _Shapes = tuple((rows, 576, 64) for rows in (1, 3, 16, 33, 64))
-"""(rows, inner, out) of a product with weights."""
+_WEIGHT_SHAPES: list[_Shape] = [(rows, 576, 64, False) for rows in (1, 3, 16, 33, 64)]
+_ATTENTION_SHAPES: list[_Shape] = [
+    shape for rows in (3, 64) for shape in ((rows, 64, 577, False), (rows, 577, 64, True))
+]
+"""Queries with 577 keys, and 577 coefficients with values."""
 
-_ATTENTION_SHAPES: _Shapes = tuple((rows, *sizes) for rows in (3, 64) for sizes in ((64, 577), (577, 64)))
-"""(rows, inner, out) of queries with keys, and of coefficients with values; attention reaches 577 positions."""
 
-
-def _keeps_extremes(product: Callable[[Tensor, Tensor], Tensor], shapes: _Shapes) -> bool:
-    """Whether a product is exact for the largest int8 values on this CPU, in every class of shapes and layouts."""
+def _keeps_extremes(product: Callable[[Tensor, Tensor], Tensor], shapes: list[_Shape]) -> bool:
+    """Whether a product is exact for the largest int8 values on this CPU, in every class of shapes."""
     try:
         return all(_is_exact(product, *shape) for shape in shapes)
     except (RuntimeError, AttributeError):
         return False
 
 
-def _is_exact(product: Callable[[Tensor, Tensor], Tensor], rows: int, inner: int, outputs: int) -> bool:
+def _is_exact(product: Callable[[Tensor, Tensor], Tensor], rows: int, inner: int, outputs: int, by_rows: bool) -> bool:
     x = torch.full((rows, inner), 127, dtype=torch.int8)
     x[:, ::3] = -127
-    by_rows = torch.full((inner, outputs), 127, dtype=torch.int8)
-    by_rows[:, 1::2] = -127
-    by_columns = by_rows.t().contiguous().t()
-    part_of_rows = torch.nn.functional.pad(by_rows.t(), (0, 5)).t()[:inner]
-    wanted = (x.to(torch.float64) @ by_rows.to(torch.float64)).to(torch.int64)
-    return all(
-        torch.equal(product(x, matrix).to(torch.int64), wanted) for matrix in (by_rows, by_columns, part_of_rows)
-    )
+    weight = torch.full((outputs, inner), 127, dtype=torch.int8)
+    weight[1::2] = -127
+    matrix = weight.t().contiguous() if by_rows else weight.t()
+    wanted = (x[:1].to(torch.int64) @ matrix.to(torch.int64)).expand(rows, -1)
+    return torch.equal(product(x, matrix).to(torch.int64), wanted)

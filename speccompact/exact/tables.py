@@ -1,17 +1,32 @@
 """Tables of the exact zone, computed in Python integers: the same on every machine, for ever.
 
 Everything is evaluated in binary fixed point with GUARD fractional bits and rounded once, half up. The error before
-rounding is below 2**-100, so a table entry is the correctly rounded value unless that value lies within 2**-80 of a
-rounding border, which no entry does (a test pins the digests).
+rounding is below 2**-100 of the last place. No value lies nearer to a border between two roundings than 2**-22 of the
+last place (exp2) or 2**-15 (sigmoid), so every entry is the correctly rounded value; tests pin the digests.
 """
 
 import decimal
+import hashlib
 from decimal import Decimal
 
 import numpy as np
+import numpy.typing as npt
 
 GUARD = 160
 _ONE = 1 << GUARD
+
+SIGMOID_STEP_BITS = 10
+SIGMOID_HALF = 1 << 14
+"""Steps of the sigmoid table on either side of 0."""
+
+EXP2_DIGEST = "0d94419093c10cffe13757f71c1a03448da41931dd9ed421b9a5c5a496253cfc"
+SIGMOID_DIGEST = "1ffdfecf5d406e67f752a829ed1928319283063dc2001025005fe0baf3a30a77"
+"""Of the tables that every model has: see `digest`."""
+
+
+def digest(table: npt.NDArray[np.int32]) -> str:
+    """SHA-256 of a table's entries as signed 32-bit integers, little-endian, row after row, in hexadecimal."""
+    return hashlib.sha256(np.ascontiguousarray(table, "<i4").tobytes()).hexdigest()
 
 
 def _round(value: int, bits: int) -> int:
@@ -48,7 +63,7 @@ def log2_e() -> int:
     return _ONE * _ONE // _ln2()
 
 
-def exp2_table(index_bits: int, value_bits: int) -> np.ndarray:
+def exp2_table(index_bits: int, value_bits: int) -> npt.NDArray[np.int32]:
     """round(2**value_bits * 2**(-i / 2**index_bits)) for i in [0, 2**index_bits).
 
     Returns:
@@ -62,7 +77,7 @@ def exp2_table(index_bits: int, value_bits: int) -> np.ndarray:
     return np.array(out, dtype=np.int32)
 
 
-def sigmoid_table(step_bits: int, half: int, value_bits: int) -> np.ndarray:
+def sigmoid_table(step_bits: int, half: int, value_bits: int) -> npt.NDArray[np.int32]:
     """round(2**value_bits / (1 + e**-x)) at x = (i - half) / 2**step_bits, i in [0, 2 * half).
 
     Returns:
@@ -91,7 +106,7 @@ def _sin_cos(x: int) -> tuple[int, int]:
     return sin, cos
 
 
-def rotary_table(base: float, head_dim: int, positions: int, bits: int) -> np.ndarray:
+def rotary_table(base: float, head_dim: int, positions: int, bits: int) -> npt.NDArray[np.int32]:
     """Cosine and sine of position * base**(-2 i / head_dim), i in [0, head_dim / 2).
 
     Each position is the previous one turned by one more step: a product of complex numbers in fixed point, whose

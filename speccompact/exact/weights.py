@@ -1,7 +1,11 @@
 """The integers of a converted model, checked and placed on a device.
 
-The proof that nothing overflows rests on the bounds that the converter computed from the weights and stored; loading
-refuses a model whose bounds do not hold (EXACT.md section 3).
+The proof that nothing overflows (EXACT.md section 7) rests on ranges of the numbers, the tables and the weights.
+Nothing of that is believed: loading computes the bounds of every matrix anew, and refuses a model that breaks one.
+
+Invariants:
+1. Whatever `load_weights` returns keeps every range of EXACT.md section 3. (enforced, but that the rotary table is
+   that of its base, which only the digest of the file can vouch for; its magnitudes are checked)
 """
 
 from collections.abc import Mapping
@@ -14,13 +18,9 @@ import torch
 from torch import Tensor
 
 from speccompact.errors import ModelDamagedError, UnsupportedError
-from speccompact.exact import fixedpoint
+from speccompact.exact import bounds, fixedpoint, tables
 
 EXACT_VERSION = 1
-
-_ACC_LIMIT = 1 << 31
-_MAX_HIDDEN = 8192
-_MAX_HEAD_DIM = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def load_weights(metadata: Mapping[str, Any], tensors: Mapping[str, npt.NDArray[
     try:
         return _Loader(metadata, tensors, device).load()
     except (KeyError, TypeError, AttributeError) as error:
-        raise ModelDamagedError(f"the exact model file lacks or garbles {error}; convert the model again") from error
+        raise ModelDamagedError(f"the exact model file lacks or garbles {error}; {_REMEDY}") from error
 
 
 class _Loader:
@@ -108,57 +108,80 @@ class _Loader:
 
     def load(self) -> Weights:
         version = self.metadata["exact_version"]
-        if version != EXACT_VERSION:
-            raise UnsupportedError(f"exact version {version} is not known to this release; update speccompact")
-        hidden, heads, kv_heads, head_dim, ffn, vocab, positions = (
-            self.size(name) for name in ("hidden", "heads", "kv_heads", "head_dim", "ffn", "vocab", "positions")
+        if type(version) is not int or version != EXACT_VERSION:
+            raise UnsupportedError(f"exact version {version!r} is not known to this release; update speccompact")
+        if flaw := bounds.flaw(self.metadata):
+            raise _damaged(flaw)
+        numbers: dict[str, int] = {name: self.metadata[name] for name in bounds.RANGES}
+        hidden, heads, kv_heads, head_dim, ffn = (
+            numbers[name] for name in ("hidden", "heads", "kv_heads", "head_dim", "ffn")
         )
-        if hidden > _MAX_HIDDEN or head_dim > _MAX_HEAD_DIM or head_dim % 2 or heads % kv_heads:
-            raise ModelDamagedError(f"the exact model file has an impossible shape: {hidden=}, {heads=}, {head_dim=}")
         layers = tuple(
             Layer(
-                self.linear(f"layers.{i}.qkv", (heads + 2 * kv_heads) * head_dim, hidden, fixedpoint.INT8_MAX),
-                self.linear(f"layers.{i}.o", hidden, heads * head_dim, fixedpoint.INT8_MAX),
-                self.linear(f"layers.{i}.gate_up", 2 * ffn, hidden, fixedpoint.INT8_MAX),
+                self.linear(f"layers.{i}.qkv", (heads + 2 * kv_heads) * head_dim, hidden),
+                self.linear(f"layers.{i}.o", hidden, heads * head_dim),
+                self.linear(f"layers.{i}.gate_up", 2 * ffn, hidden),
                 self.linear(f"layers.{i}.down", hidden, ffn, fixedpoint.PLANES_MAX),
             )
-            for i in range(self.size("layers"))
+            for i in range(numbers.pop("layers"))
         )
         return Weights(
-            hidden, heads, kv_heads, head_dim, ffn, vocab, positions,
-            embed_shift=self.number("embed_shift", 15),
-            norm_gain=self.number("norm_gain", 1 << 20),
-            norm_epsilon=self.number("norm_epsilon", 1 << 50),
-            score_factor=self.number("score_factor", 1 << 40),
-            embed=self.tensor("embed", (vocab, hidden), np.int16),
-            exp2=self.tensor("exp2", (1 << fixedpoint.EXP2_INDEX_BITS,), np.int32),
-            sigmoid=self.tensor("sigmoid", (1 << 15,), np.int32),
-            rotary=self.tensor("rotary", (positions, head_dim), np.int32),
+            **numbers,
+            embed=self.place(self.array("embed", (numbers["vocab"], hidden), np.int16)),
+            exp2=self.table("exp2", (1 << fixedpoint.EXP2_INDEX_BITS,), tables.EXP2_DIGEST),
+            sigmoid=self.table("sigmoid", (2 * tables.SIGMOID_HALF,), tables.SIGMOID_DIGEST),
+            rotary=self.rotary((numbers["positions"], head_dim)),
             layers=layers,
-            head=self.linear("head", vocab, hidden, fixedpoint.INT8_MAX),
-        )  # fmt: skip
+            head=self.linear("head", numbers["vocab"], hidden),
+        )
 
-    def size(self, name: str) -> int:
-        return max(1, self.number(name, 1 << 24))
-
-    def number(self, name: str, limit: int) -> int:
-        value = self.metadata[name]
-        if not isinstance(value, int) or not 0 <= value <= limit:
-            raise ModelDamagedError(f"the exact model file says {name} = {value!r}; 0 to {limit} is possible")
-        return value
-
-    def tensor(self, name: str, shape: tuple[int, ...], dtype: type[np.integer[Any]]) -> Tensor:
+    def array(self, name: str, shape: tuple[int, ...], dtype: type[np.integer[Any]]) -> npt.NDArray[Any]:
         array = self.tensors[name]
         if array.shape != shape or array.dtype != dtype:
-            raise ModelDamagedError(f"the exact model file holds {name} as {array.dtype}{array.shape}, not {shape}")
+            raise _damaged(f"{name} is {array.dtype}{array.shape}, not {np.dtype(dtype)}{shape}")
+        return array
+
+    def place(self, array: npt.NDArray[Any]) -> Tensor:
         return torch.from_numpy(array).to(self.device)
 
-    def linear(self, name: str, outputs: int, inputs: int, input_max: int) -> Linear:
+    def table(self, name: str, shape: tuple[int, ...], digest: str) -> Tensor:
+        table = self.array(name, shape, np.int32)
+        if tables.digest(table) != digest:
+            raise _damaged(f"the table {name} is not the one that the arithmetic is defined with")
+        return self.place(table)
+
+    def rotary(self, shape: tuple[int, ...]) -> Tensor:
+        table = self.array("rotary", shape, np.int32)
+        if not _within(table, -bounds.MAX_ROTARY, bounds.MAX_ROTARY):
+            raise _damaged("the table rotary holds more than cosines and sines")
+        return self.place(table)
+
+    def linear(self, name: str, outputs: int, inputs: int, input_max: int = fixedpoint.INT8_MAX) -> Linear:
         entry = self.metadata["linears"][name]
         k1, k2, acc, inner = (entry[key] for key in ("k1", "k2", "acc", "inner"))
-        bounds_hold = 0 <= k1 <= 40 and 1 <= k2 <= 62 and 0 <= inner < 1 << 31 and 0 <= acc <= inputs * 127 * input_max
-        if not bounds_hold or (input_max == fixedpoint.INT8_MAX and acc >= _ACC_LIMIT):
-            raise ModelDamagedError(f"{name}: the overflow bounds of the exact model file do not hold: {entry}")
-        weight = self.tensor(f"{name}.weight", (outputs, inputs), np.int8)
-        channel = self.tensor(f"{name}.channel", (outputs,), np.int32)
-        return Linear(weight, channel, (k1, k2), acc // (input_max // fixedpoint.INT8_MAX))
+        if not all(type(value) is int for value in (k1, k2, acc, inner)):
+            raise _damaged(f"{name}: {entry} must be integers")
+        if not (0 <= k1 <= bounds.MAX_FIRST_SHIFT and 1 <= k2 <= bounds.MAX_SECOND_SHIFT):
+            raise _damaged(f"{name}: the shifts {k1} and {k2} are impossible")
+        weight = self.array(f"{name}.weight", (outputs, inputs), np.int8)
+        channel = self.array(f"{name}.channel", (outputs,), np.int32)
+        if int(weight.min()) < -bounds.MAX_WEIGHT or not _within(channel, 1, bounds.MAX_CHANNEL):
+            raise _damaged(f"{name}: a weight or a channel scale is out of range")
+        largest, scaled = bounds.largest_products(weight, channel, input_max)
+        found = largest, bounds.inner_bound(scaled, k1)
+        end = bounds.INT32_END if input_max == fixedpoint.INT8_MAX else bounds.PLANES_END
+        if found != (acc, inner) or acc >= end or inner >= bounds.INT32_END:
+            raise _damaged(f"{name}: the weights reach the bounds {found}; the file says {(acc, inner)}")
+        planes = input_max // fixedpoint.INT8_MAX
+        return Linear(self.place(weight), self.place(channel), (k1, k2), acc // planes)
+
+
+_REMEDY = "pull or convert the model again"
+
+
+def _damaged(flaw: str) -> ModelDamagedError:
+    return ModelDamagedError(f"the exact model file breaks a rule: {flaw}; {_REMEDY}")
+
+
+def _within(array: npt.NDArray[Any], low: int, high: int) -> bool:
+    return low <= int(array.min()) and int(array.max()) <= high

@@ -7,7 +7,8 @@ The layout is that of safetensors, written in one way only, so that equal conten
     then             tensors in the order of their names, little-endian, each at a multiple of 64
 
 safetensors allows no holes, so the bytes before a tensor that does not start at a multiple of 64 by itself belong to
-tensors named "~0", "~1", ... (U8, zeros), which the reader hides. The caller's metadata are one JSON text under
+a tensor of zeros (U8), which the reader hides. Its name is "~" and how many tensors stand before it in the file, those
+of zeros included: "~1", "~5", ... The caller's metadata are one JSON text under
 "__metadata__" / "speccompact". Only integer tensors exist.
 
 The digest of an exact model file is the SHA-256 of all its bytes. It is the name of the model in archives.

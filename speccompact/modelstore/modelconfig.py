@@ -21,26 +21,25 @@ import numpy as np
 import numpy.typing as npt
 
 from speccompact.errors import ModelError
+from speccompact.exact import bounds
 from speccompact.text.spec import TokenizerSpec
 
 _LIMITS = {
     "layers": 1024,
-    "hidden": 1 << 16,
     "heads": 1024,
     "kv_heads": 1024,
-    "head_dim": 1024,
-    "ffn": 1 << 20,
-    "vocab": 1 << 20,
     "context": 1 << 26,
-}
+} | {name: bounds.RANGES[name][1] for name in ("hidden", "head_dim", "ffn", "vocab")}
+"""Largest sizes. Those of `bounds` are what the exact arithmetic is proven for, the others keep hostile files small."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelConfig:
     """Shape of a Llama-architecture transformer: no biases, RMSNorm, SiLU-gated feed-forward, plain rotary positions.
 
-    Invariants (enforced): every size is positive and below its limit, heads is a multiple of kv_heads, head_dim is
-    even, rope_theta and rms_eps are positive and finite.
+    Invariants (enforced): every size is positive and within its limit, heads is a multiple of kv_heads, head_dim is
+    even, heads * head_dim is within its limit, rms_eps is positive and finite, rope_theta is at least 1 and finite (no
+    pair turns by more than one radian a position, which the table of rotary positions relies on).
 
     Attributes:
         arch: "llama".
@@ -79,10 +78,15 @@ class ModelConfig:
             raise ModelError(f"model configuration: {self.heads} heads cannot share {self.kv_heads} key heads")
         if self.head_dim % 2:
             raise ModelError(f"model configuration: head_dim {self.head_dim} is odd, rotary pairs need an even one")
-        for name in ("rope_theta", "rms_eps"):
-            value = getattr(self, name)
-            if not 0 < value < 1e30:
-                raise ModelError(f"model configuration: {name} is {value}; it must be positive and finite")
+        if self.heads * self.head_dim > bounds.MAX_INPUTS:
+            raise ModelError(
+                f"model configuration: {self.heads} heads of {self.head_dim} are too wide together; "
+                f"{bounds.MAX_INPUTS} is supported"
+            )
+        if not 1 <= self.rope_theta < 1e30:
+            raise ModelError(f"model configuration: rope_theta is {self.rope_theta}; it must be at least 1 and finite")
+        if not 0 < self.rms_eps < 1e30:
+            raise ModelError(f"model configuration: rms_eps is {self.rms_eps}; it must be positive and finite")
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Return the canonical tensors' names and shapes, in network order."""

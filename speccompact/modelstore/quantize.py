@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from speccompact.errors import ModelError
-from speccompact.exact import fixedpoint, tables
+from speccompact.exact import bounds, fixedpoint, tables
 from speccompact.modelstore.modelconfig import Checkpoint, ModelConfig
 from speccompact.modelstore.tokenizer_tensors import tokenizer_to_tensors
 
@@ -29,7 +29,6 @@ CHANNEL_BITS = 20
 
 _INNER_BITS = 30
 _LOG2_E = 1.4426950408889634
-_MAX_POSITIONS = 8192
 
 Floats = npt.NDArray[np.float64]
 Tensors = dict[str, npt.NDArray[Any]]
@@ -48,41 +47,27 @@ def convert(checkpoint: Checkpoint) -> tuple[dict[str, Any], Tensors]:
         ModelError: a tensor is not finite, or a bound cannot be met.
     """
     config = checkpoint.config
-    positions = min(config.context, _MAX_POSITIONS)
+    embed, embed_shift = _fixed_embedding(rotate(_load(checkpoint, "embed")))
+    numbers = _numbers(config, embed_shift)
+    if flaw := bounds.flaw(numbers):
+        raise ModelError(f"the exact arithmetic does not allow this model: {flaw}")
     tensors: Tensors = {
+        "embed": embed,
         "exp2": tables.exp2_table(fixedpoint.EXP2_INDEX_BITS, fixedpoint.EXP2_BITS),
-        "sigmoid": tables.sigmoid_table(10, 1 << 14, fixedpoint.FRAC_SIGMOID),
-        "rotary": tables.rotary_table(config.rope_theta, config.head_dim, positions, fixedpoint.FRAC_ROTARY),
+        "sigmoid": tables.sigmoid_table(tables.SIGMOID_STEP_BITS, tables.SIGMOID_HALF, fixedpoint.FRAC_SIGMOID),
+        "rotary": tables.rotary_table(config.rope_theta, config.head_dim, numbers["positions"], fixedpoint.FRAC_ROTARY),
     }
     linears: dict[str, dict[str, int]] = {}
 
     def add(name: str, weight: Floats, site: str) -> None:
         linears[name] = _add_linear(tensors, name, weight, site)
 
-    embed = rotate(_load(checkpoint, "embed"))
-    tensors["embed"], embed_shift = _fixed_embedding(embed)
     for i in range(config.layers):
         _convert_layer(checkpoint, f"layers.{i}", add)
     head = _load(checkpoint, "embed" if config.tied else "head") * _load(checkpoint, "norm")
     add("head", rotate(head), "head")
     tensors |= tokenizer_to_tensors(checkpoint.tokenizer)
-    metadata = {
-        "exact_version": EXACT_VERSION,
-        "layers": config.layers,
-        "hidden": config.hidden,
-        "heads": config.heads,
-        "kv_heads": config.kv_heads,
-        "head_dim": config.head_dim,
-        "ffn": config.ffn,
-        "vocab": config.vocab,
-        "positions": positions,
-        "embed_shift": embed_shift,
-        "norm_gain": _norm_gain(config.hidden),
-        "norm_epsilon": math.floor(Fraction(repr(config.rms_eps)) * config.hidden * 2**32 + Fraction(1, 2)),
-        "score_factor": _score_factor(config),
-        "linears": linears,
-    }
-    return metadata, tensors
+    return {"exact_version": EXACT_VERSION, **numbers, "linears": linears}, tensors
 
 
 def rotate(x: Floats) -> Floats:
@@ -109,6 +94,24 @@ def rotate(x: Floats) -> Floats:
             total = total + y[..., group, :]
         y = y - (total * (2.0 / groups))[..., None, :]
     return y.reshape(x.shape)
+
+
+def _numbers(config: ModelConfig, embed_shift: int) -> dict[str, int]:
+    """Return the numbers of a model's metadata; EXACT.md section 3.2."""
+    return {
+        "layers": config.layers,
+        "hidden": config.hidden,
+        "heads": config.heads,
+        "kv_heads": config.kv_heads,
+        "head_dim": config.head_dim,
+        "ffn": config.ffn,
+        "vocab": config.vocab,
+        "positions": min(config.context, bounds.MAX_POSITIONS),
+        "embed_shift": embed_shift,
+        "norm_gain": _norm_gain(config.hidden),
+        "norm_epsilon": math.floor(Fraction(repr(config.rms_eps)) * config.hidden * 2**32 + Fraction(1, 2)),
+        "score_factor": _score_factor(config),
+    }
 
 
 def _convert_layer(checkpoint: Checkpoint, name: str, add: Any) -> None:
@@ -149,19 +152,19 @@ def _add_linear(tensors: Tensors, name: str, weight: Floats, site: str) -> dict[
     """
     factor, row_bits, out_bits, input_max = _SITES[site]
     scale = np.abs(weight).max(axis=1) / float(fixedpoint.INT8_MAX)
-    scale = np.where(scale > 0.0, scale, 2.0**-40)
+    scale = np.where(scale > 0.0, scale, scale.max() or 1.0)
     integers = np.rint(weight / scale[:, None]).astype(np.int8)
     channel_real = scale * factor
     exponent = CHANNEL_BITS - int(np.frexp(channel_real.max())[1])
-    channel = np.maximum(np.rint(np.ldexp(channel_real, exponent)), 1.0).astype(np.int64)
-    acc = np.abs(integers.astype(np.int64)).sum(axis=1) * input_max
-    k1 = max(0, int((acc * channel).max()).bit_length() - _INNER_BITS)
+    channel = np.maximum(np.rint(np.ldexp(channel_real, exponent)), 1.0).astype(np.int32)
+    acc, scaled = bounds.largest_products(integers, channel, input_max)
+    k1 = max(0, scaled.bit_length() - _INNER_BITS)
     k2 = exponent + row_bits - out_bits - k1
-    if not 1 <= k2 <= 62:
+    if not 1 <= k2 <= bounds.MAX_SECOND_SHIFT:
         raise ModelError(f"{name}: weights of this size cannot be represented (shift {k2}); is the checkpoint sound?")
     tensors[f"{name}.weight"] = integers
-    tensors[f"{name}.channel"] = channel.astype(np.int32)
-    return {"k1": k1, "k2": k2, "acc": int(acc.max()), "inner": (int((acc * channel).max()) >> k1) + 1}
+    tensors[f"{name}.channel"] = channel
+    return {"k1": k1, "k2": k2, "acc": acc, "inner": bounds.inner_bound(scaled, k1)}
 
 
 def _fixed_embedding(embed: Floats) -> tuple[npt.NDArray[np.int16], int]:

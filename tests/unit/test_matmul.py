@@ -1,7 +1,10 @@
+from collections.abc import Iterator
+
 import pytest
 import torch
 
-from speccompact.exact.matmul import carrier_matmul, int_matmul
+from speccompact.exact import matmul
+from speccompact.exact.matmul import carrier_matmul, int_matmul, int_matmul_plain
 from tests.hostile_integers import hostile_rows
 
 PRODUCTS = [int_matmul, carrier_matmul]
@@ -46,3 +49,68 @@ def test_a_part_of_a_larger_tensor(product: object) -> None:
     base = hostile_rows(64, 127, torch.int8)
     x, weight = base[:40:3, 8:40], base[5:21, 16:48]
     assert torch.equal(product(x, weight).to(torch.int64), wanted(x, weight))  # type: ignore[operator]
+
+
+def layouts(matrix: torch.Tensor) -> Iterator[torch.Tensor]:
+    """Yield the same (rows, columns) in every order of memory, and with every stride that an axis of one may have."""
+    rows, columns = matrix.shape
+    yield matrix
+    yield matrix.t().contiguous().t()
+    yield torch.nn.functional.pad(matrix, (3, 2, 1, 1))[1 : 1 + rows, 3 : 3 + columns]
+    yield torch.nn.functional.pad(matrix.t(), (3, 2, 1, 1))[1 : 1 + columns, 3 : 3 + rows].t()
+    if rows == 1:
+        yield from (torch.as_strided(matrix.contiguous(), matrix.shape, (stride, 1)) for stride in (0, 1, 7, 64))
+    if columns == 1:
+        yield from (torch.as_strided(matrix.contiguous(), matrix.shape, (1, stride)) for stride in (0, 1, 7, 64))
+
+
+@pytest.mark.parametrize("product", [int_matmul_plain, matmul._padded_for_cuda])
+@pytest.mark.parametrize("rows", [1, 2, 33])
+@pytest.mark.parametrize("inner", [1, 2, 64, 577])
+@pytest.mark.parametrize("outputs", [1, 6, 64])
+def test_matrices_may_lie_in_any_order(product: object, rows: int, inner: int, outputs: int) -> None:
+    whole = hostile_rows(700, 127, torch.int8)
+    x, matrix = whole[:rows, :inner].contiguous(), whole.t()[:inner, -outputs:].contiguous()
+    right = x.to(torch.int64) @ matrix.to(torch.int64)
+    for one in layouts(x):
+        for other in layouts(matrix):
+            found = product(one, other)  # type: ignore[operator]
+            assert found.dtype == torch.int32
+            assert torch.equal(found.to(torch.int64), right)
+
+
+def test_without_exact_units_floats_carry_both_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matmul, "_native_is_exact", lambda: False)
+    monkeypatch.setattr(torch, "_int_mm", None)
+    x, weight = hostile_rows(577, 127, torch.int8), hostile_rows(577, 127, torch.int8, seed=5)
+    right = wanted(x, weight).to(torch.int32)
+    assert torch.equal(int_matmul(x, weight), right)
+    assert torch.equal(int_matmul_plain(x, weight.t().contiguous()), right)
+
+
+def saturating(x: torch.Tensor, matrix: torch.Tensor) -> torch.Tensor:
+    """A product as 8-bit units have it that add pairs in 16 bits."""
+    pairs = x.to(torch.int64)[:, :, None] * matrix.to(torch.int64)
+    even, odd = pairs[:, ::2], pairs[:, 1::2]
+    odd = torch.nn.functional.pad(odd, (0, 0, 0, even.shape[1] - odd.shape[1]))
+    return (even + odd).clamp(-32000, 32000).sum(1)
+
+
+def test_products_that_are_not_exact_are_found_out() -> None:
+    shapes = matmul._WEIGHT_SHAPES + matmul._ATTENTION_SHAPES
+
+    def right(x: torch.Tensor, matrix: torch.Tensor) -> torch.Tensor:
+        return x.to(torch.int64) @ matrix.to(torch.int64)
+
+    def wrong_for_values(x: torch.Tensor, matrix: torch.Tensor) -> torch.Tensor:
+        return right(x, matrix) + (x.shape[1] == 577)
+
+    def wrong_by_rows(x: torch.Tensor, matrix: torch.Tensor) -> torch.Tensor:
+        return right(x, matrix) + (matrix.stride(1) == 1)
+
+    def missing(x: torch.Tensor, matrix: torch.Tensor) -> torch.Tensor:
+        raise RuntimeError
+
+    assert matmul._keeps_extremes(right, shapes)
+    for product in (saturating, wrong_for_values, wrong_by_rows, missing):
+        assert not matmul._keeps_extremes(product, shapes)
