@@ -51,7 +51,7 @@ def norm_lines() -> Iterator[str]:
 
 def weight_lines() -> Iterator[str]:
     table = torch.from_numpy(EXP2.astype(np.int64))
-    for distance in (0, 16, 65536, 98304, 1507328, 1572864, 1 << 31):
+    for distance in (0, 16, 65536, 98304, 1507328, 1572864, (1 << 31) - 2):
         yield f"exp2_weight({distance}) = {fixedpoint.exp2_weights(torch.tensor(distance), table)}"
 
 
