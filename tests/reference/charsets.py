@@ -15,14 +15,15 @@ LAST = 4 + len(SINGLE_BYTE)
 
 
 def characters(charset: int) -> str:
-    """Return the 256 characters of a single-byte charset; a byte that has none is the character of its number."""
-    table = ""
-    for byte in range(256):
-        character = bytes([byte]).decode(SINGLE_BYTE[charset - 5], "replace")
-        table += chr(byte) if character == "\ufffd" else character
-    if len(set(table)) != 256:
-        raise AssertionError(f"charset {charset} is no bijection")
-    return table
+    """Return the 256 characters of a single-byte charset.
+
+    A byte that has none there is the character of its number, or, where another byte is that, of F700 and its number.
+    """
+    table = bytes(range(256)).decode(SINGLE_BYTE[charset - 5], "replace")
+    return "".join(
+        character if character != "\ufffd" else chr(byte) if chr(byte) not in table else chr(0xF700 + byte)
+        for byte, character in enumerate(table)
+    )
 
 
 def transcode(content: bytes, charset: int) -> bytes:

@@ -80,7 +80,7 @@ def read_header(cursor: Cursor) -> Header:
     version, flags = cursor.byte("format version"), cursor.byte("flags")
     if version != 1:
         raise Refused(f"format version {version} is unknown")
-    if flags & 0b1100 or flags >> 4 > 9:
+    if flags & 0b1100:
         raise Refused(f"flags {flags:02x} are reserved")
     if not flags & 1:
         cursor.take(4, "file id")

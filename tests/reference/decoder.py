@@ -73,7 +73,6 @@ class Frame:
 
     size: int
     content: bytes
-    has_model_slots: bool
 
 
 def _part(cursor: Cursor, library: Library) -> bytes:
@@ -93,8 +92,6 @@ def _part(cursor: Cursor, library: Library) -> bytes:
     content = b"".join(frame.content for frame in frames)
     if not header.single:
         _end_block(cursor, begin, header, frames, content)
-    if header.identity and not any(frame.has_model_slots for frame in frames):
-        raise Refused("a part without model slots has a model identity")
     return content
 
 
@@ -107,7 +104,7 @@ def _single_frame(cursor: Cursor, header: Header, library: Library) -> Frame:
     content = _frame_content(head, section, header, library)
     size = 4 if len(head.slots) <= 1 else 8
     cursor.expect(check(size, header.data, head.data, section, content), "frame check")
-    return Frame(0, content, _has_model_slots(head))
+    return Frame(0, content)
 
 
 def _frame(cursor: Cursor, header: Header, ordinal: int, offset: int, library: Library) -> Frame:
@@ -121,11 +118,7 @@ def _frame(cursor: Cursor, header: Header, ordinal: int, offset: int, library: L
     cursor.expect(check(4, section), "payload check")
     content = _frame_content(head, section, header, library)
     cursor.expect(check(8, header.data, head.data, section, content), "frame check")
-    return Frame(cursor.position - begin, content, _has_model_slots(head))
-
-
-def _has_model_slots(head: FrameHead) -> bool:
-    return any(slot.kind is Kind.MODEL for slot in head.slots)
+    return Frame(cursor.position - begin, content)
 
 
 def _end_block(cursor: Cursor, begin: int, header: Header, frames: list[Frame], content: bytes) -> None:
@@ -172,8 +165,8 @@ def _frame_content(head: FrameHead, section: bytes, header: Header, library: Lib
 
 def _zstd_content(payload: bytes, size: int) -> bytes:
     """Return the content of a zstd slot: a frame without magic number and optional fields of its header."""
-    if payload[0] & 0b1111_0111:
-        raise Refused("a zstd slot has content size, checksum, dictionary or another reserved field")
+    if payload[0] != 0:
+        raise Refused("a zstd slot has content size, checksum or dictionary id")
     if len(payload) < 2 or (8 + (payload[1] & 7)) << (7 + (payload[1] >> 3)) > MAX_CONTENT:
         raise Refused("the window of a zstd slot is too large")
     decompressor = zstandard.ZstdDecompressor(max_window_size=MAX_CONTENT).decompressobj()

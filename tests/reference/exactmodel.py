@@ -2,10 +2,13 @@
 
 import json
 import struct
+import sys
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from math import prod
+from operator import mul
 from typing import Any
 
 from tests.reference.wire import Refused
@@ -13,7 +16,7 @@ from tests.reference.wire import Refused
 ALIGNMENT = 64
 
 TYPES = {"I8": ("b", 1), "U8": ("B", 1), "I16": ("h", 2), "I32": ("i", 4), "U32": ("I", 4)}
-"""Letter of `struct` and bytes of an entry."""
+"""Letter of `array` and bytes of an entry."""
 
 TABLE_DIGESTS = {
     "exp2": "0d94419093c10cffe13757f71c1a03448da41931dd9ed421b9a5c5a496253cfc",
@@ -116,14 +119,16 @@ class _File:
             raise Refused("the tensors of the model file are not where they must be")
         return end
 
-    def tensor(self, name: str, dtype: str, *shape: int) -> tuple[int, ...]:
+    def tensor(self, name: str, dtype: str, *shape: int) -> "array[int]":
         """Return the entries of a tensor in a row. A shape of -1 may be anything."""
         entry = self._entries.get(name, {})
         if entry.get("dtype") != dtype or (shape != (-1,) and entry["shape"] != list(shape)):
             raise Refused(f"the model file has no tensor {name} of type {dtype} and shape {shape}")
         start, end = (8 + self._size + offset for offset in entry["data_offsets"])
-        letter, size = TYPES[dtype]
-        return struct.unpack(f"<{(end - start) // size}{letter}", self._data[start:end])
+        numbers = array(TYPES[dtype][0], self._data[start:end])
+        if sys.byteorder == "big":
+            numbers.byteswap()
+        return numbers
 
     def rows(self, name: str, dtype: str, rows: int, columns: int) -> Rows:
         flat = self.tensor(name, dtype, rows, columns)
@@ -192,7 +197,7 @@ def _bounded(name: str, weight: Rows, channel: Sequence[int], linear: Mapping[st
     k1, k2 = linear.get("k1"), linear.get("k2")
     if type(k1) is not int or type(k2) is not int or not 0 <= k1 <= 40 or not 1 <= k2 <= 62:
         raise Refused(f"the shifts of {name} are out of bounds")
-    acc, inner = max(sums), (max(map(int.__mul__, sums, channel)) >> k1) + 1
+    acc, inner = max(sums), (max(map(mul, sums, channel)) >> k1) + 1
     if (
         min(min(row) for row in weight) < -127
         or not all(1 <= entry <= 2**20 for entry in channel)

@@ -1,0 +1,84 @@
+"""The other direction, for archives that no product would write: parts from their fields, lanes from symbols."""
+
+from collections.abc import Sequence
+
+from tests.reference.coding import PRECISION, interval_starts
+from tests.reference.container import END, MAGIC, SYNC, TRAILER
+from tests.reference.exactmodel import ExactModel
+from tests.reference.network import Network
+from tests.reference.wire import check
+
+SINGLE, WITH_MODEL = 1, 2
+"""Bits of the flags."""
+
+FILE_ID = b"four"
+
+
+def varint(value: int) -> bytes:
+    """FORMAT.md section 1."""
+    low, high = value & 127, value >> 7
+    return bytes([low | 128]) + varint(high) if high else bytes([low])
+
+
+def header(flags: int, identity: bytes = b"") -> bytes:
+    """FORMAT.md section 3."""
+    return MAGIC + bytes([1, flags]) + (b"" if flags & SINGLE else FILE_ID) + identity
+
+
+def single_part(
+    flags: int, head: bytes, section: bytes, content: bytes, slots: int = 1, identity: bytes = b""
+) -> bytes:
+    """Return a single-frame part (FORMAT.md section 2) with valid checks."""
+    begin = header(flags | SINGLE, identity)
+    size = 4 if slots <= 1 else 8
+    return begin + head + check(1, begin, head) + section + check(size, begin, head, section, content)
+
+
+def raw_section(content: bytes) -> bytes:
+    """Return the payload section of a raw slot."""
+    return content + check(1, content)
+
+
+def multi_part(contents: Sequence[bytes], places: Sequence[tuple[int, int]] | None = None) -> bytes:
+    """Return a multi-frame part of raw slots with valid checks; `places` are ordinals and content offsets."""
+    begin = header(0)
+    part = begin + check(4, begin)
+    index = varint(len(contents))
+    offset = 0
+    for ordinal, content in enumerate(contents):
+        place = places[ordinal] if places else (ordinal, offset)
+        head = b"\x12" + varint(place[0]) + varint(place[1]) + varint(len(content))
+        section = raw_section(content)
+        frame = SYNC + head + check(4, begin, head) + section + check(4, section)
+        frame += check(8, begin, head, section, content)
+        index += varint(len(frame)) + varint(len(content))
+        part += frame
+        offset += len(content)
+    block = END + index + begin + check(8, *contents)
+    block += check(4, begin, block)
+    part += block + len(block).to_bytes(4, "little")
+    return part + (len(part) + 12).to_bytes(8, "little") + TRAILER
+
+
+def identity(model: ExactModel, digest: bytes) -> bytes:
+    """Return the model identity of a header."""
+    return bytes([1, PRECISION]) + digest[:8] + model.vocabulary_digest()[:2]
+
+
+def write_lane(model: ExactModel, symbols: Sequence[int], slot_check: int) -> bytes:
+    """Return the lane of a slot (EXACT.md section 6, writing)."""
+    network = Network(model)
+    escapes = len(model.symbols) - model.vocab
+    intervals = []
+    for before, symbol in zip([None, *symbols], symbols, strict=False):
+        starts = interval_starts(network.scores(before), escapes, model.exp2)
+        intervals.append((starts[symbol], starts[symbol + 1] - starts[symbol]))
+    state = (1 << 8) + slot_check
+    words: list[int] = []
+    for start, frequency in reversed(intervals):
+        if state >> (64 - PRECISION) >= frequency:
+            words.append(state & (2**32 - 1))
+            state >>= 32
+        state = ((state // frequency) << PRECISION) + state % frequency + start
+    lane = state.to_bytes((state.bit_length() + 7) // 8, "little")
+    return lane + b"".join(word.to_bytes(4, "little") for word in reversed(words))
