@@ -1,0 +1,2 @@
+ÓSPCèhello
+XŽÎMmore
