@@ -95,8 +95,8 @@ class _File:
             raise Refused(f"the header of the model file is damaged: {error!r}") from None
         if len(data) != 8 + self._size + end:
             raise Refused("the model file is longer or shorter than its tensors")
-        whole = {**header, "__metadata__": {"speccompact": _compact(self.metadata)}}
-        compact = _compact(whole).encode("ascii")
+        whole = {**header, "__metadata__": {"speccompact": compact_json(self.metadata)}}
+        compact = compact_json(whole).encode("ascii")
         if text != compact + b" " * (-(8 + len(compact)) % ALIGNMENT):
             raise Refused("the header of the model file is not written in the one valid way")
 
@@ -229,5 +229,5 @@ def _symbol_bytes(file: _File, vocab: int) -> list[bytes]:
     return tokens + [bytes([byte]) for byte in range(256) if bytes([byte]) not in alone]
 
 
-def _compact(value: Any) -> str:
+def compact_json(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"))

@@ -1,10 +1,12 @@
 """The other direction, for archives that no product would write: parts from their fields, lanes from symbols."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from tests.reference.coding import PRECISION, interval_starts
 from tests.reference.container import END, MAGIC, SYNC, TRAILER
-from tests.reference.exactmodel import ExactModel
+from tests.reference.exactmodel import ALIGNMENT, ExactModel, compact_json
 from tests.reference.network import Network
 from tests.reference.wire import check
 
@@ -82,3 +84,20 @@ def write_lane(model: ExactModel, symbols: Sequence[int], slot_check: int) -> by
         state = ((state // frequency) << PRECISION) + state % frequency + start
     lane = state.to_bytes((state.bit_length() + 7) // 8, "little")
     return lane + b"".join(word.to_bytes(4, "little") for word in reversed(words))
+
+
+def changed_model(data: bytes, changes: Mapping[str, Any]) -> bytes:
+    """Return an exact model file with other metadata; keys are paths with slashes, like linears/head/k1."""
+    size = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + size])
+    metadata = json.loads(header["__metadata__"]["speccompact"])
+    for key, value in changes.items():
+        *path, last = key.split("/")
+        place = metadata
+        for step in path:
+            place = place[step]
+        place[last] = value
+    header["__metadata__"]["speccompact"] = compact_json(metadata)
+    text = compact_json(header).encode("ascii")
+    text += b" " * (-(8 + len(text)) % ALIGNMENT)
+    return len(text).to_bytes(8, "little") + text + data[8 + size :]
