@@ -8,6 +8,9 @@ from torch import Tensor
 
 from speccompact.exact.weights import Weights
 
+CAPACITY_STEP = 64
+"""Capacities are rounded up to this, so that kernels may read whole blocks of positions."""
+
 
 @dataclass(frozen=True, slots=True)
 class Span:
@@ -57,8 +60,7 @@ class Cache:
     position p reads positions 0 .. p only.
 
     Attributes:
-        keys: a tensor for each layer, (places, kv_heads, capacity, head_dim) int8.
-        values: likewise (places, kv_heads, head_dim, capacity) int8: a sum over positions runs along memory.
+        keys, values: a tensor for each layer, (places, kv_heads, capacity, head_dim) int8.
         key_scales, value_scales: likewise (places, kv_heads, capacity) int32, largest magnitude of the projection.
     """
 
@@ -75,8 +77,9 @@ class Cache:
         def reserve(*shape: int, dtype: torch.dtype) -> list[Tensor]:
             return [torch.empty(places, heads, *shape, dtype=dtype, device=device) for _ in range(layers)]
 
+        capacity = -(-capacity // CAPACITY_STEP) * CAPACITY_STEP
         self.places, self.capacity = places, capacity
         self.keys = reserve(capacity, width, dtype=torch.int8)
-        self.values = reserve(width, capacity, dtype=torch.int8)
+        self.values = reserve(capacity, width, dtype=torch.int8)
         self.key_scales = reserve(capacity, dtype=torch.int32)
         self.value_scales = reserve(capacity, dtype=torch.int32)

@@ -28,7 +28,10 @@ FRAC_SIGMOID = 16
 
 RESIDUAL_LIMIT = (1 << 31) - 1
 PROJECTION_LIMIT = 1 << 24
-SCORE_LIMIT = 1 << 30
+SCORE_LIMIT = (1 << 30) - 1
+"""Scores differ by less than 2**31."""
+
+FACTOR_LIMIT = (1 << 31) - 1
 
 INT8_MAX = 127
 PLANES_MAX = 127 * 128
@@ -111,7 +114,7 @@ def norm_quantise(x: Tensor, gain: int, epsilon: int) -> tuple[Tensor, Tensor]:
     The gain vector of the norm is folded into the weights that follow. With a and q as in `quantise`,
     s = max(0, bit_length(a) - 15), y = floor(x / 2**s):
     t = sum(y * y) + floor(epsilon / 4**s), root = isqrt(t * 2**18),
-    scale = floor((a * gain * 2**11 + h) / (root * 2**s)), h half the divisor, rounded down.
+    scale = floor((a * gain * 2**11 + h) / d), d = max(1, root) * 2**s, h = floor(d / 2).
 
     Args:
         x: (rows, hidden) int64, |x| < 2**31.
@@ -137,7 +140,7 @@ def requantise(acc: Tensor, channel: Tensor, row: Tensor, shifts: tuple[int, int
 
     Args:
         acc: (rows, n) int64.
-        channel: (n,) int64, below 2**20: weight scale of each output.
+        channel: (n,) int64, at most 2**20: weight scale of each output.
         row: (rows,) int64, below 2**31: scale of each input row.
         shifts: (k1, k2); k1 may be 0.
         limit: bound of the result.

@@ -112,14 +112,15 @@ def _quantise(x: Array, out: Array, scale: Array) -> None:
 @jit
 def _add(x: Array, acc: Array, channel: Array, row: Array, k1: Integer, k2: Integer) -> None:
     half1, half2 = (np.int64(1) << k1) >> 1, (np.int64(1) << k2) >> 1
-    planes = acc.shape[0]
+    planes, limit = acc.shape[0], np.int64(_RESIDUAL_LIMIT)
     for r in range(x.shape[0]):
         for c in range(x.shape[1]):
             value = np.int64(acc[0, r, c])
             if planes == 2:
                 value = (value << 7) + np.int64(acc[1, r, c])
             delta = requantise(value, channel[c], row[r], k1, half1, k2, half2)
-            x[r, c] = min(max(x[r, c] + delta, -_RESIDUAL_LIMIT), _RESIDUAL_LIMIT)
+            total = np.int64(x[r, c]) + min(max(delta, -limit), limit)
+            x[r, c] = np.int32(min(max(total, -limit), limit))
 
 
 @jit
@@ -133,8 +134,8 @@ def _gate(
         product = np.empty(ffn, np.int32)
         largest = np.int64(1)
         for c in range(ffn):
-            gated = requantise(acc[r, c], channel[c], row[r], k1, half1, k2, half2)
-            up = requantise(acc[r, ffn + c], channel[ffn + c], row[r], k1, half1, k2, half2)
+            gated = requantise(np.int32(acc[r, c]), channel[c], row[r], k1, half1, k2, half2)
+            up = requantise(np.int32(acc[r, ffn + c]), channel[ffn + c], row[r], k1, half1, k2, half2)
             gated, up = min(max(gated, -limit), limit), min(max(up, -limit), limit)
             index = min(max((gated + 2) >> 2, -table_half), table_half - 1) + table_half
             silu = (np.int64(np.int32(gated)) * np.int64(sigmoid[index]) + (1 << 11)) >> 12
@@ -156,5 +157,5 @@ def _scores(acc: Array, channel: Array, row: Array, k1: Integer, k2: Integer, ou
     half1, half2 = (np.int64(1) << k1) >> 1, (np.int64(1) << k2) >> 1
     for r in range(acc.shape[0]):
         for c in range(acc.shape[1]):
-            value = requantise(acc[r, c], channel[c], row[r], k1, half1, k2, half2)
+            value = requantise(np.int32(acc[r, c]), channel[c], row[r], k1, half1, k2, half2)
             out[r, c] = min(max(value, -_SCORE_LIMIT), _SCORE_LIMIT)

@@ -56,9 +56,9 @@ def attention(
     value, value_scale = fixedpoint.quantise(projected[:, heads + kv_heads :], fixedpoint.INT8_MAX)
     cache.keys[layer][place, :, position] = key.to(torch.int8)
     cache.key_scales[layer][place, :, position] = key_scale.to(torch.int32)
-    cache.values[layer][place, :, :, position] = value.to(torch.int8)
+    cache.values[layer][place, :, position] = value.to(torch.int8)
     cache.value_scales[layer][place, :, position] = value_scale.to(torch.int32)
-    factor = fixedpoint.shift_round(query_scale * weights.score_factor, 24)
+    factor = fixedpoint.shift_round(query_scale * weights.score_factor, 24).clamp_max(fixedpoint.FACTOR_LIMIT)
     out = torch.empty(acc.shape[0], heads, width, dtype=torch.int64, device=acc.device)
     for span, offset in zip(rows.spans, rows.offsets, strict=True):
         part = slice(offset, offset + span.count)
@@ -96,11 +96,11 @@ def _attend(
     keys_seen = start + query.shape[0]
     repeat = weights.heads // weights.kv_heads
     key = cache.keys[layer][place, :, :keys_seen].repeat_interleave(repeat, 0)  # (heads, keys, width)
-    value = cache.values[layer][place, :, :, :keys_seen].repeat_interleave(repeat, 0)  # (heads, width, keys)
+    value = cache.values[layer][place, :, :keys_seen].repeat_interleave(repeat, 0)
     key_scale = cache.key_scales[layer][place, :, :keys_seen].repeat_interleave(repeat, 0).to(torch.int64)
     value_scale = cache.value_scales[layer][place, :, :keys_seen].repeat_interleave(repeat, 0).to(torch.int64)
     dots = torch.bmm(query.transpose(0, 1).to(torch.float64), key.transpose(1, 2).to(torch.float64)).to(torch.int64)
-    gain = fixedpoint.shift_round(factor.t()[:, :, None] * key_scale[:, None, :], 16).clamp_max((1 << 31) - 1)
+    gain = fixedpoint.shift_round(factor.t()[:, :, None] * key_scale[:, None, :], 16).clamp_max(fixedpoint.FACTOR_LIMIT)
     scores = fixedpoint.shift_round(dots * gain, 14).clamp(-fixedpoint.SCORE_LIMIT, fixedpoint.SCORE_LIMIT)
     position = torch.arange(start, keys_seen, device=query.device)
     hidden = torch.arange(keys_seen, device=query.device)[None, :] > position[:, None]
@@ -108,10 +108,9 @@ def _attend(
     distance = scores.amax(-1, keepdim=True) - scores
     weight = fixedpoint.exp2_weights(distance, weights.exp2.to(torch.int64)).masked_fill(hidden, 0)
     mixed = weight * value_scale[:, None, :]
-    shift = (fixedpoint.bit_length(mixed.amax(-1)) - fixedpoint.MIX_BITS).clamp_min(0)  # (heads, count)
-    rounded = torch.where(shift[..., None] > 0, fixedpoint.shift_round(mixed, shift[..., None].clamp_min(1)), mixed)
-    coefficient = rounded.clamp_max((1 << fixedpoint.MIX_BITS) - 1)
-    total = torch.bmm(coefficient.to(torch.float64), value.transpose(1, 2).to(torch.float64)).to(torch.int64)
+    shift = fixedpoint.bit_length(mixed.amax(-1)) - fixedpoint.MIX_BITS  # at least 10: the largest weight is 2**23
+    coefficient = fixedpoint.shift_round(mixed, shift[..., None]).clamp_max((1 << fixedpoint.MIX_BITS) - 1)
+    total = torch.bmm(coefficient.to(torch.float64), value.to(torch.float64)).to(torch.int64)
     divisor = weight.sum(-1) * fixedpoint.INT8_MAX
     exponent = fixedpoint.bit_length(divisor) + 19
     reciprocal = fixedpoint.floor_div(torch.ones_like(exponent) << exponent, divisor)
