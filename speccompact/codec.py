@@ -98,7 +98,11 @@ class _Work:
 
 
 class Engine:
-    """A running batch of slots on one target. Not safe for use from several threads at once."""
+    """A running batch of slots on one target. Not safe for use from several threads at once.
+
+    Attributes:
+        passes: target passes so far, counted once for each slot that took part.
+    """
 
     def __init__(
         self,
@@ -164,7 +168,7 @@ class Engine:
         window = self._window or max(1, _PASS_ROWS // len(self._active))
         groups = self._workers.share(self._active)
         settled = sum(self._workers.run([partial(self._advance, group, window) for group in groups]))
-        self.passes += 1
+        self.passes += len(self._active)
         for work in [work for work in self._active if not work.left]:
             self._active.remove(work)
             self._free.append(work.place)
@@ -249,7 +253,8 @@ class Codec:
 
     Attributes:
         target: the model.
-        passes: target passes since the codec was made.
+        passes: target passes since the codec was made, counted once for each slot that took part, so that symbols
+            divided by passes are the tokens per pass of a slot.
     """
 
     def __init__(self, target: Target, options: Options, drafter: Drafter | None = None) -> None:

@@ -49,24 +49,11 @@ def int_matmul(x: Tensor, weight: Tensor) -> Tensor:
     Returns:
         (rows, out) int32.
     """
-    return int_matmul_plain(x, weight.t())
-
-
-def int_matmul_plain(x: Tensor, matrix: Tensor) -> Tensor:
-    """x @ matrix in integers.
-
-    Args:
-        x: (rows, inner) int8.
-        matrix: (inner, out) int8 with any strides; inner <= 131071, so that sums fit int32.
-
-    Returns:
-        (rows, out) int32.
-    """
     if x.device.type == "cuda":
-        return _padded_for_cuda(x, matrix)
+        return _padded_for_cuda(x, weight)
     if _native_is_exact():
-        return _native(x, matrix)
-    return carrier_matmul(x, matrix.t())
+        return _native(x, weight)
+    return carrier_matmul(x, weight)
 
 
 def carrier_matmul(x: Tensor, weight: Tensor) -> Tensor:
@@ -78,8 +65,8 @@ def carrier_matmul(x: Tensor, weight: Tensor) -> Tensor:
     return total
 
 
-def _native(x: Tensor, matrix: Tensor) -> Tensor:
-    return torch._int_mm(_plainly_strided(x), _plainly_strided(matrix))
+def _native(x: Tensor, weight: Tensor) -> Tensor:
+    return torch._int_mm(_plainly_strided(x), _plainly_strided(weight).t())
 
 
 def _plainly_strided(x: Tensor) -> Tensor:
@@ -91,10 +78,9 @@ def _plainly_strided(x: Tensor) -> Tensor:
     return x.clone(memory_format=torch.contiguous_format) if 1 in x.shape else x
 
 
-def _padded_for_cuda(x: Tensor, matrix: Tensor) -> Tensor:
+def _padded_for_cuda(x: Tensor, weight: Tensor) -> Tensor:
     """`_int_mm` in the sizes and the layout that CUDA's int8 units take; zeros fill up and do not reach the result."""
-    (rows, inner), outputs = x.shape, matrix.shape[1]
-    weight = matrix.t()
+    (rows, inner), outputs = x.shape, weight.shape[0]
     more_rows = max(_CUDA_MIN_ROWS, _round_up(rows)) - rows
     more_inner, more_outputs = _round_up(inner) - inner, _round_up(outputs) - outputs
     if more_rows or more_inner:
@@ -126,37 +112,26 @@ class _Packed:
 
 @functools.cache
 def _packed_is_exact() -> bool:
-    return _keeps_extremes(lambda x, matrix: _Packed(matrix.t())(x), _WEIGHT_SHAPES)
+    return _keeps_extremes(lambda x, weight: _Packed(weight)(x))
 
 
 @functools.cache
 def _native_is_exact() -> bool:
-    return _keeps_extremes(_native, _WEIGHT_SHAPES + _ATTENTION_SHAPES)
+    return _keeps_extremes(_native)
 
 
-_Shape = tuple[int, int, int, bool]
-"""Rows, inner and outer size of a product, and whether its matrix lies row by row (else column by column)."""
-
-_WEIGHT_SHAPES: list[_Shape] = [(rows, 576, 64, False) for rows in (1, 3, 16, 33, 64)]
-_ATTENTION_SHAPES: list[_Shape] = [
-    shape for rows in (3, 64) for shape in ((rows, 64, 577, False), (rows, 577, 64, True))
-]
-"""Queries with 577 keys, and 577 coefficients with values."""
-
-
-def _keeps_extremes(product: Callable[[Tensor, Tensor], Tensor], shapes: list[_Shape]) -> bool:
-    """Whether a product is exact for the largest int8 values on this CPU, in every class of shapes."""
+def _keeps_extremes(product: Callable[[Tensor, Tensor], Tensor]) -> bool:
+    """Whether a product is exact for the largest int8 values on this CPU, in every class of row counts."""
     try:
-        return all(_is_exact(product, *shape) for shape in shapes)
+        return all(_is_exact(product, rows) for rows in (1, 3, 16, 33, 64))
     except (RuntimeError, AttributeError):
         return False
 
 
-def _is_exact(product: Callable[[Tensor, Tensor], Tensor], rows: int, inner: int, outputs: int, by_rows: bool) -> bool:
-    x = torch.full((rows, inner), 127, dtype=torch.int8)
+def _is_exact(product: Callable[[Tensor, Tensor], Tensor], rows: int) -> bool:
+    x = torch.full((rows, 576), 127, dtype=torch.int8)
     x[:, ::3] = -127
-    weight = torch.full((outputs, inner), 127, dtype=torch.int8)
+    weight = torch.full((64, 576), 127, dtype=torch.int8)
     weight[1::2] = -127
-    matrix = weight.t().contiguous() if by_rows else weight.t()
-    wanted = (x[:1].to(torch.int64) @ matrix.to(torch.int64)).expand(rows, -1)
-    return torch.equal(product(x, matrix).to(torch.int64), wanted)
+    wanted = (x[:1].to(torch.int64) @ weight.t().to(torch.int64)).expand(rows, -1)
+    return torch.equal(product(x, weight).to(torch.int64), wanted)

@@ -51,7 +51,7 @@ REGISTRY: dict[str, RegisteredModel] = {
             member_bytes=98_362_432,
             member_sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
             licence="Apache-2.0",
-            exact_digest=None,
+            exact_digest="7f3785e273231e8832ce297fd6ed2aa745b807579bec3d7b8eb995c0d1f578b9",
         ),
     )
 }
