@@ -1,8 +1,10 @@
 """Threads that share the slots of a pass.
 
 Each worker takes a part of the slots through the whole network, so a pass needs one meeting of the threads and not one
-for every operation. Compiled kernels and matrix products release the interpreter lock. A pass over one slot runs in
-the caller's thread, with the threads inside the matrix products instead.
+for every operation. Compiled kernels and matrix products release the interpreter lock.
+
+Matrix products get threads of their own only beyond _MAX_WORKERS: the threads of torch wait for each other by spinning,
+and a pass has hundreds of products, so that on a busy machine most of the time would go into waiting.
 """
 
 import os
@@ -35,8 +37,9 @@ class Workers:
         Args:
             threads: CPU threads in all; 0 means all cores that the process may use.
         """
-        self._threads = threads or available_cores()
-        self._count = min(self._threads, _MAX_WORKERS)
+        threads = threads or available_cores()
+        self._count = min(threads, _MAX_WORKERS)
+        self._inside = threads // self._count
         self._pool: ThreadPoolExecutor | None = None
 
     def share(self, items: Sequence[_Item]) -> list[Sequence[_Item]]:
@@ -47,11 +50,8 @@ class Workers:
     def run(self, tasks: Sequence[Callable[[], _Result]]) -> list[_Result]:
         """Run tasks side by side and return their results in order; the first error is raised."""
         if len(tasks) == 1:
-            torch.set_num_threads(self._threads)
+            torch.set_num_threads(self._inside)
             return [tasks[0]()]
         if self._pool is None:
-            inside = max(1, self._threads // self._count)
-            self._pool = ThreadPoolExecutor(
-                self._count, "speccompact", initializer=torch.set_num_threads, initargs=(inside,)
-            )
+            self._pool = ThreadPoolExecutor(self._count, "speccompact", torch.set_num_threads, (self._inside,))
         return [future.result() for future in [self._pool.submit(task) for task in tasks]]

@@ -127,28 +127,34 @@ def _add(x: Array, acc: Array, channel: Array, row: Array, k1: Integer, k2: Inte
 def _gate(
     acc: Array, channel: Array, row: Array, k1: Integer, k2: Integer, sigmoid: Array, planes: Array, scale: Array
 ) -> None:
-    ffn, table_half = planes.shape[2], sigmoid.shape[0] // 2
+    ffn, table_half = planes.shape[2], np.int32(sigmoid.shape[0] // 2)
     half1, half2 = (np.int64(1) << k1) >> 1, (np.int64(1) << k2) >> 1
     limit, limit32 = np.int64(_PROJECTION_LIMIT), np.int64(_RESIDUAL_LIMIT)
+    projected = np.empty(2 * ffn, np.int32)
+    product = np.empty(ffn, np.int32)
     for r in range(acc.shape[0]):
-        product = np.empty(ffn, np.int32)
+        for c in range(projected.shape[0]):
+            value = requantise(np.int32(acc[r, c]), channel[c], row[r], k1, half1, k2, half2)
+            projected[c] = np.int32(min(max(value, -limit), limit))
+        gates, ups = projected[:ffn], projected[ffn:]
+        for c in range(product.shape[0]):
+            index = np.int32((gates[c] + 2) >> 2)
+            product[c] = sigmoid[min(max(index, -table_half), np.int32(table_half - 1)) + table_half]
         largest = np.int64(1)
-        for c in range(ffn):
-            gated = requantise(np.int32(acc[r, c]), channel[c], row[r], k1, half1, k2, half2)
-            up = requantise(np.int32(acc[r, ffn + c]), channel[ffn + c], row[r], k1, half1, k2, half2)
-            gated, up = min(max(gated, -limit), limit), min(max(up, -limit), limit)
-            index = min(max((gated + 2) >> 2, -table_half), table_half - 1) + table_half
-            silu = (np.int64(np.int32(gated)) * np.int64(sigmoid[index]) + (1 << 11)) >> 12
-            both = (np.int64(np.int32(silu)) * np.int64(np.int32(up)) + (1 << 11)) >> 12
-            product[c] = np.int32(min(max(both, -limit32), limit32))
-            largest = max(largest, abs(np.int64(product[c])))
+        for c in range(product.shape[0]):
+            silu = (np.int64(gates[c]) * np.int64(product[c]) + (1 << 11)) >> 12
+            both = (np.int64(np.int32(silu)) * np.int64(ups[c]) + (1 << 11)) >> 12
+            both = min(max(both, -limit32), limit32)
+            largest = max(largest, abs(both))
+            product[c] = np.int32(both)
         reciprocal, exponent = reciprocal_of(largest, _PLANES_MAX)
         half = np.int64(1) << (exponent - 1)
-        for c in range(ffn):
+        high, low = planes[0, r], planes[1, r]
+        for c in range(product.shape[0]):
             quantised = np.int32((np.int64(product[c]) * np.int64(np.int32(reciprocal)) + half) >> exponent)
-            high = np.int32((quantised + 64) >> 7)
-            planes[0, r, c] = high
-            planes[1, r, c] = quantised - (high << 7)
+            upper = np.int32((quantised + 64) >> 7)
+            high[c] = np.int8(upper)
+            low[c] = np.int8(quantised - (upper << 7))
         scale[r] = largest
 
 
