@@ -1,0 +1,74 @@
+"""Attention row by row: the VNNI loops and the plain ones give the same integers, at every edge of their blocks."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from speccompact.exact import fusedrows, tables, vnni
+
+EXP2 = tables.exp2_table(12, 23)
+CAPACITY = 2112
+EXTREMES = np.array([-127, 127], dtype=np.int8)
+
+Arrays = tuple[npt.NDArray[Any], ...]
+
+
+def inputs(heads: int, kv_heads: int, positions: list[int], seed: int, extreme: bool) -> Arrays:
+    """Arguments of `attend_rows` for rows at the given positions, each in a place of its own, without the output."""
+    values = np.random.Generator(np.random.PCG64(seed))
+    rows, width = len(positions), vnni.WIDTH
+
+    def int8(*shape: int) -> npt.NDArray[np.int8]:
+        drawn = values.choice(EXTREMES, shape) if extreme else values.integers(-127, 128, shape)
+        return drawn.astype(np.int8)
+
+    query = int8(rows, heads, width)
+    factor = values.integers(1, 1 << (31 if extreme else 16), (rows, heads)).astype(np.int32)
+    place, position = np.arange(rows), np.array(positions, dtype=np.int64)
+    keys, cached = (int8(rows, kv_heads, CAPACITY, width) for _ in range(2))
+    scales = [
+        values.integers(1, 1 << (25 if extreme else 15), (rows, kv_heads, CAPACITY)).astype(np.int32) for _ in range(2)
+    ]
+    return query, factor, EXP2, place, position, keys, cached, scales[0], np.minimum(scales[1], 1 << 24)
+
+
+def attended(arguments: Arrays) -> npt.NDArray[np.int32]:
+    query = arguments[0]
+    out = np.zeros((query.shape[0], query.shape[1] * query.shape[2]), dtype=np.int32)
+    fusedrows.attend_rows(*arguments, out)
+    return out
+
+
+@pytest.mark.skipif(not vnni.available(), reason="this CPU has no AVX-512 VNNI: only the plain loops exist here")
+@pytest.mark.parametrize("extreme", [False, True], ids=["ordinary", "extreme"])
+@pytest.mark.parametrize(("heads", "kv_heads"), [(1, 1), (2, 1), (3, 1), (4, 1), (5, 1), (9, 3), (8, 2), (12, 2)])
+def test_both_ways_give_the_same_integers(
+    heads: int, kv_heads: int, extreme: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    positions = [0, 1, 2, 14, 15, 16, 17, 31, 32, 62, 63, 64, 65, 1022, 1023, 1024, 1025, 2047, 2048]
+    arguments = inputs(heads, kv_heads, positions, seed=heads, extreme=extreme)
+    fast = attended(arguments)
+    monkeypatch.setattr(vnni, "available", lambda: False)
+    assert np.array_equal(fast, attended(arguments))
+
+
+def test_a_single_visible_key_gives_back_its_value() -> None:
+    arguments = inputs(3, 1, [0], seed=1, extreme=False)
+    values, scales = arguments[6], arguments[8]
+    wanted = values[0, 0, 0].astype(np.float64) * scales[0, 0, 0] / 127 * 16
+    found = attended(arguments).reshape(3, vnni.WIDTH)
+    assert np.allclose(found, wanted, rtol=1e-3, atol=16)
+
+
+@pytest.mark.parametrize("capable", [True, False])
+def test_what_lies_beyond_the_position_does_not_matter(capable: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not capable:
+        monkeypatch.setattr(vnni, "available", lambda: False)
+    arguments = inputs(3, 1, [0, 5, 20, 100], seed=2, extreme=False)
+    before = attended(arguments)
+    for row, position in enumerate(arguments[4].tolist()):
+        for array in arguments[5:]:
+            array[row, :, position + 1 :] = -77
+    assert np.array_equal(before, attended(arguments))
