@@ -51,13 +51,13 @@ class CodecParams:
 
 _LEVELS = {
     1: CodecParams(256, 64),
-    2: CodecParams(384, 64),
-    3: CodecParams(640, 64),
-    4: CodecParams(1024, 64),
-    5: CodecParams(1536, 64),
-    6: CodecParams(2048, 64),
-    7: CodecParams(3072, 42),
-    8: CodecParams(4096, 32),
+    2: CodecParams(512, 64),
+    3: CodecParams(1024, 64),
+    4: CodecParams(1536, 64),
+    5: CodecParams(2048, 64),
+    6: CodecParams(3072, 42),
+    7: CodecParams(4096, 32),
+    8: CodecParams(6144, 21),
     9: CodecParams(8192, 16),
 }
 
