@@ -97,9 +97,11 @@ def read_last_end_block(reader: FrameReader) -> EndBlock | None:
         if length - part_bytes != reader.source.offset or not 0 < block_bytes <= min(part_bytes, MAX_END_BLOCK_BYTES):
             return None
         tail, _ = reader.source.tail(block_bytes + TRAILER_BYTES)
-        return parse_end_block(Cursor(tail))
+        block = parse_end_block(Cursor(tail))
     except FormatError:
         return None
+    before = len(block.header) + HEAD_CHECK_BYTES + sum(block.index.compressed)
+    return block if before + block_bytes + TRAILER_BYTES == part_bytes else None
 
 
 def _continues(reader: FrameReader, ahead: int) -> bool:

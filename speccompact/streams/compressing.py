@@ -1,5 +1,6 @@
 """Content to archive, frame by frame, in bounded memory: the window that plans need, and one coded frame."""
 
+import errno
 import functools
 from collections.abc import Callable
 from typing import BinaryIO, cast
@@ -135,8 +136,10 @@ def _fill(source: BinaryIO, buffer: bytes, ended: bool) -> tuple[bytes, bool]:
     """Read until the buffer holds more than a window (so that its end is known to come later) or the source ends."""
     parts, size = [buffer], len(buffer)
     while not ended and size <= FRAME_WINDOW:
-        chunk = source.read(FRAME_WINDOW + 1 - size)
-        parts.append(chunk or b"")
-        size += len(chunk or b"")
+        chunk = cast(bytes | None, source.read(FRAME_WINDOW + 1 - size))
+        if chunk is None:
+            raise BlockingIOError(errno.EAGAIN, "the input is in non-blocking mode and has nothing to read yet")
+        parts.append(chunk)
+        size += len(chunk)
         ended = not chunk
     return b"".join(parts), ended

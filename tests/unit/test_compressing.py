@@ -16,6 +16,18 @@ def test_how_the_input_arrives_changes_nothing(step: int) -> None:
     assert target.getvalue() == small(MIXED)
 
 
+class Stalled(Pipe):
+    """A pipe in non-blocking mode whose writer is slow."""
+
+    def read(self, size: int = -1) -> bytes | None:
+        return super().read(size) or None
+
+
+def test_an_input_that_has_nothing_yet_is_not_taken_for_ended() -> None:
+    with pytest.raises(BlockingIOError, match="non-blocking"):
+        api.compress_stream(Stalled(b"the beginning"), io.BytesIO(), engines=FakeEngines())  # type: ignore[arg-type]
+
+
 def test_a_one_slot_message_has_thirty_bytes_around_its_lane() -> None:
     archive = io.BytesIO()
     summary = api.compress_stream(io.BytesIO(prose(1000)), archive, engines=FakeEngines())

@@ -2,6 +2,7 @@ import io
 
 import pytest
 
+from speccompact.container.format import EndBlock, SeekIndex, pack_end_block, sha_prefix
 from speccompact.container.limits import Limits
 from speccompact.container.locating import FrameMap, frame_at, locate
 from speccompact.container.source import Source
@@ -38,6 +39,17 @@ def test_one_part_is_found_through_its_index() -> None:
 def test_a_damaged_index_is_done_without(broken: int) -> None:
     data = bytearray(PART)
     data[broken] ^= 1
+    with pytest.raises(FormatError):
+        locate(Source(io.BytesIO(data)), Limits())
+
+
+def test_an_index_that_does_not_add_up_is_not_believed() -> None:
+    header = PART[:10]
+    index = SeekIndex.empty()
+    for _ in CONTENTS:
+        index.add(1 << 62, 100)
+    part = header + sha_prefix(4, header) + pack_end_block(EndBlock(index, header, bytes(8)))
+    data = part[:-12] + len(part).to_bytes(8, "little") + part[-4:]
     with pytest.raises(FormatError):
         locate(Source(io.BytesIO(data)), Limits())
 
