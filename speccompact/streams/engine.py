@@ -106,7 +106,7 @@ class SlotCodec(Protocol):
 
     @property
     def passes(self) -> int:
-        """Target passes since the codec was made."""
+        """Target passes since the codec was made, counted once for each slot that took part."""
         ...
 
     def encode(

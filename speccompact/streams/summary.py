@@ -37,7 +37,7 @@ class Summary:
         frames: frames written, or decoded.
         model_slots, zstd_slots, raw_slots: slots by kind, of those frames.
         tokens: symbols of the model slots.
-        passes: target passes that this call needed.
+        passes: target passes that this call needed, counted once for each slot that took part.
         ideal_bits: sum of -log2 p over the symbols of the model slots kept, in the integer distribution (compressing
             only, else 0).
         payload_bytes: bytes of the slots' payloads; the rest of compressed_bytes is headers, tables and checks.
