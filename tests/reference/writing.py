@@ -101,3 +101,10 @@ def changed_model(data: bytes, changes: Mapping[str, Any]) -> bytes:
     text = compact_json(header).encode("ascii")
     text += b" " * (-(8 + len(text)) % ALIGNMENT)
     return len(text).to_bytes(8, "little") + text + data[8 + size :]
+
+
+def changed_tensor(data: bytes, name: str, offset: int, entries: bytes) -> bytes:
+    """Return an exact model file with some bytes of a tensor replaced, from `offset` within it."""
+    size = int.from_bytes(data[:8], "little")
+    start = 8 + size + json.loads(data[8 : 8 + size])[name]["data_offsets"][0] + offset
+    return data[:start] + entries + data[start + len(entries) :]

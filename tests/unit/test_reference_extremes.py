@@ -9,7 +9,7 @@ from speccompact.codec import Codec
 from speccompact.modelstore.loading import load_target
 from speccompact.options import Options
 from tests.reference.exactmodel import read_exact_model
-from tests.reference.writing import changed_model, write_lane
+from tests.reference.writing import changed_model, changed_tensor, write_lane
 from tests.tiny_model import TINY_EXACT, integers
 
 CHECK = 77
@@ -39,14 +39,29 @@ EXTREMES = {
 }
 
 
-@pytest.mark.parametrize("name", EXTREMES)
+def faint(data: bytes, matrix: str, first: int, last: int) -> bytes:
+    """Return the model with rows of a matrix that give next to nothing: their channel scales are 1."""
+    channel = f"{matrix}.channel"
+    return changed_tensor(data, channel, first * 4, (1).to_bytes(4, "little") * (last - first))
+
+
+TINY = TINY_EXACT.read_bytes()
+MODELS = {name: changed_model(TINY, changes) for name, changes in EXTREMES.items()} | {
+    # where all is large, a clamp is hidden by the next one
+    "largest queries, small keys": faint(
+        changed_model(TINY, {"score_factor": 1 << 33, **shifts(15, "qkv")}), "layers.0.qkv", 48, 64
+    ),
+    "largest gates, small ups": faint(changed_model(TINY, shifts(15, "gate_up")), "layers.1.gate_up", 80, 160),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
 def test_lanes_agree(tmp_path: Path, name: str) -> None:
-    data = changed_model(TINY_EXACT.read_bytes(), EXTREMES[name])
     path = tmp_path / "extreme.exact"
-    path.write_bytes(data)
+    path.write_bytes(MODELS[name])
     source = integers(len(name))
     symbols = [next(source) % 479 for _ in range(12)]
     options = Options(threads=1)
     target, _ = load_target(str(path), options)
     coded = Codec(target, options).encode([np.array(symbols, np.int32)], [CHECK])
-    assert coded[0].payload == write_lane(read_exact_model(data), symbols, CHECK)
+    assert coded[0].payload == write_lane(read_exact_model(MODELS[name]), symbols, CHECK)
