@@ -139,6 +139,9 @@ def read_exact_model(data: bytes) -> ExactModel:
     """Section 3.2 and 3.3."""
     file = _File(data)
     metadata: Mapping[str, Any] = file.metadata
+    linears = metadata.get("linears") if isinstance(metadata, dict) else None
+    if not isinstance(linears, dict) or not all(isinstance(linear, dict) for linear in linears.values()):
+        raise Refused("the model file's metadata have no linears")
 
     def number(key: str, low: int, high: int) -> int:
         value = metadata.get(key)
@@ -160,7 +163,7 @@ def read_exact_model(data: bytes) -> ExactModel:
     def matrix(name: str, rows: int, columns: int, limit: int = 127) -> Matrix:
         weight = file.rows(f"{name}.weight", "I8", rows, columns)
         channel = file.tensor(f"{name}.channel", "I32", rows)
-        return _bounded(name, weight, channel, metadata["linears"].get(name, {}), limit)
+        return _bounded(name, weight, channel, linears.get(name, {}), limit)
 
     exp2, sigmoid = file.tensor("exp2", "I32", 4096), file.tensor("sigmoid", "I32", 32768)
     for name, table in (("exp2", exp2), ("sigmoid", sigmoid)):
@@ -221,7 +224,10 @@ def _symbol_bytes(file: _File, vocab: int) -> list[bytes]:
         raise Refused("the model file's tokens and their lengths do not agree")
     tokens, start = [], 0
     for token, length in enumerate(lengths):
-        string = text[start : start + length].decode("utf-8")
+        try:
+            string = text[start : start + length].decode("utf-8")
+        except UnicodeDecodeError:
+            raise Refused(f"token {token} of the model file is not UTF-8") from None
         start += length
         spelt = token not in special and all(character in alphabet for character in string)
         tokens.append(bytes(alphabet[character] for character in string) if spelt else b"")

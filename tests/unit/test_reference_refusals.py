@@ -131,7 +131,7 @@ def test_any_change_and_any_cut_is_refused(name: str) -> None:
         ("exact_version", 2), ("heads", 5), ("head_dim", 7), ("hidden", 47), ("embed_shift", 16), ("vocab", True),
         ("norm_gain", 1 << 20), ("norm_epsilon", 1 << 43), ("score_factor", (1 << 33) + 1), ("layers", 0),
         ("positions", 8193), ("linears/head/k1", 41), ("linears/head/k2", 0), ("linears/layers.0.down/acc", 1),
-        ("linears/layers.1.o/inner", 1),
+        ("linears/layers.1.o/inner", 1), ("linears", {}), ("linears", 1),
     ],
 )  # fmt: skip
 def test_a_model_with_a_broken_bound_is_refused(key: str, value: object) -> None:
