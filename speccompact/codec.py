@@ -7,7 +7,8 @@ are collected. Slots may join and leave between any two steps; what a slot becom
 
 import itertools
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
@@ -23,7 +24,7 @@ from speccompact.memory.predictor import Predictor
 from speccompact.modelstore.loading import Target
 from speccompact.options import Options
 from speccompact.parallel import Workers
-from speccompact.params import PRECISION
+from speccompact.params import MAX_FRAME_TOKENS, PRECISION
 from speccompact.speculative.drafter import Drafter, NoDrafter
 from speccompact.speculative.verifier import Block, Verifier, inputs_of
 
@@ -91,6 +92,7 @@ class _Work:
     settled: int = 0
     starts: npt.NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     frequencies: npt.NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    draft: Symbols = field(default_factory=lambda: np.empty(0, dtype=np.int32))
 
     @property
     def left(self) -> int:
@@ -165,6 +167,7 @@ class Engine:
         self._admit()
         if not self._active:
             return 0
+        self._propose([work for work in self._active if work.lane is not None])
         window = self._window or max(1, _PASS_ROWS // len(self._active))
         groups = self._workers.share(self._active)
         settled = sum(self._workers.run([partial(self._advance, group, window) for group in groups]))
@@ -225,12 +228,16 @@ class Engine:
             first += len(known)
         return first
 
+    def _propose(self, works: Sequence[_Work]) -> None:
+        """Ask the drafter once for all slots that are being decoded. What it says is cut to what can follow."""
+        limits = [work.left - 1 for work in works]
+        drafts = self._drafter.propose([work.symbols[: work.settled] for work in works], limits)
+        for work, draft, limit in zip(works, drafts, limits, strict=True):
+            work.draft = draft[:limit]
+
     def _decode(self, works: list[_Work]) -> int:
-        histories = [work.symbols[: work.settled] for work in works]
-        drafts = self._drafter.propose(histories, [work.left - 1 for work in works])
         blocks = [
-            Block(work.place, work.settled, inputs_of(history, draft))
-            for work, history, draft in zip(works, histories, drafts, strict=True)
+            Block(work.place, work.settled, inputs_of(work.symbols[: work.settled], work.draft)) for work in works
         ]
         settled = self._verifier.decode(blocks, self._lanes)
         for work, symbols in zip(works, settled, strict=True):
@@ -246,6 +253,17 @@ class Engine:
             return DecodedSlot(work.symbols, self._lanes.finish(work.place))
         except DamagedError as error:
             return error
+
+
+@contextmanager
+def _memory_errors() -> Iterator[None]:
+    """Torch says with a RuntimeError that memory is short; say it as Python does."""
+    try:
+        yield
+    except RuntimeError as error:
+        if "memory" not in str(error):
+            raise
+        raise MemoryError(str(error).splitlines()[0]) from error
 
 
 class Codec:
@@ -270,9 +288,12 @@ class Codec:
             checks: slot check of each, 8 bits.
             tick: called with the number of symbols settled by each pass.
         """
-        engine = self._engine([len(symbols) for symbols in slots])
-        tickets = [engine.submit_encode(symbols, check) for symbols, check in zip(slots, checks, strict=True)]
-        results = self._run(engine, tick)
+        if not slots:
+            return []
+        with _memory_errors():
+            engine = self._engine([len(symbols) for symbols in slots])
+            tickets = [engine.submit_encode(symbols, check) for symbols, check in zip(slots, checks, strict=True)]
+            results = self._run(engine, tick)
         return [result for ticket in tickets if isinstance(result := results[ticket], EncodedSlot)]
 
     def decode(self, slots: Sequence[CodedSlot], tick: Tick | None = None) -> list[DecodedSlot | DamagedError]:
@@ -282,14 +303,23 @@ class Codec:
             slots: lanes and their numbers of symbols.
             tick: as above.
         """
-        engine = self._engine([slot.tokens for slot in slots])
-        tickets = [engine.submit_decode(slot.payload, slot.tokens) for slot in slots]
-        results = self._run(engine, tick)
-        return [result for ticket in tickets if not isinstance(result := results[ticket], EncodedSlot)]
+        longest = self.target.positions
+        fitting = [slot for slot in slots if slot.tokens <= longest]
+        results: dict[int, Result] = {}
+        tickets: list[int] = []
+        if fitting:
+            with _memory_errors():
+                engine = self._engine([slot.tokens for slot in fitting])
+                tickets = [engine.submit_decode(slot.payload, slot.tokens) for slot in fitting]
+                results = self._run(engine, tick)
+        decoded = iter([result for ticket in tickets if not isinstance(result := results[ticket], EncodedSlot)])
+        too_long = DamagedError(f"it declares more than the {longest} tokens that {self.target.name} can hold")
+        return [next(decoded) if slot.tokens <= longest else too_long for slot in slots]
 
     def _engine(self, lengths: Sequence[int]) -> Engine:
-        places = min(len(lengths), _MAX_PLACES)
-        return Engine(self.target, self._options, self._workers, places, max(lengths), self._drafter)
+        longest = max(lengths)
+        places = max(1, min(len(lengths), _MAX_PLACES, MAX_FRAME_TOKENS // longest))
+        return Engine(self.target, self._options, self._workers, places, longest, self._drafter)
 
     def _run(self, engine: Engine, tick: Tick | None) -> dict[int, Result]:
         while settled := engine.step():

@@ -13,18 +13,17 @@ class Options:
     """How to run.
 
     Attributes:
-        threads: CPU threads; 0 means all cores that the process may use.
+        threads: CPU threads; 0 means all cores that the process may use. While a codec works, this also sets how
+            many threads torch uses inside an operation, for the whole process.
         device: a torch device name, "cpu" or "cuda" (with an index where there are several).
         kernels: "torch" (reference), "numba" (fused, CPU only) or "auto".
         window: tokens of every slot that one target pass scores while compressing; 0 means automatic.
-        drafter: name of the drafter used while decompressing; only "none" exists so far.
     """
 
     threads: int = 0
     device: str = "cpu"
     kernels: Kernels = "auto"
     window: int = 0
-    drafter: str = "none"
 
     def __post_init__(self) -> None:
         if self.threads < 0:
@@ -33,5 +32,3 @@ class Options:
             raise ArgumentError(f"window is {self.window}; choose 0 (automatic) or more")
         if self.kernels not in ("auto", "torch", "numba"):
             raise ArgumentError(f'kernels is "{self.kernels}"; choose auto, torch or numba')
-        if self.drafter != "none":
-            raise ArgumentError(f'drafter is "{self.drafter}"; only none is available')

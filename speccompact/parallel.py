@@ -9,7 +9,7 @@ and a pass has hundreds of products, so that on a busy machine most of the time 
 
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TypeVar
 
 import torch
@@ -48,10 +48,12 @@ class Workers:
         return [items[i::count] for i in range(count)]
 
     def run(self, tasks: Sequence[Callable[[], _Result]]) -> list[_Result]:
-        """Run tasks side by side and return their results in order; the first error is raised."""
+        """Run tasks side by side and return their results in order; the first error is raised, after all have ended."""
         if len(tasks) == 1:
             torch.set_num_threads(self._inside)
             return [tasks[0]()]
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._count, "speccompact", torch.set_num_threads, (self._inside,))
-        return [future.result() for future in [self._pool.submit(task) for task in tasks]]
+        futures = [self._pool.submit(task) for task in tasks]
+        wait(futures)
+        return [future.result() for future in futures]

@@ -66,16 +66,18 @@ def carrier_matmul(x: Tensor, weight: Tensor) -> Tensor:
 
 
 def _native(x: Tensor, weight: Tensor) -> Tensor:
-    return torch._int_mm(_plainly_strided(x), _plainly_strided(weight).t())
-
-
-def _plainly_strided(x: Tensor) -> Tensor:
-    """Copy a single row or column.
+    """`_int_mm`, kept from single rows and columns.
 
     The stride of an axis of one entry means nothing, but on CPUs `_int_mm` may take it for an impossible layout, and
-    then returns memory that it has not written.
+    then returns memory that it has not written. Such an axis is widened with zeros.
     """
-    return x.clone(memory_format=torch.contiguous_format) if 1 in x.shape else x
+    (rows, inner), outputs = x.shape, weight.shape[0]
+    if 1 in (rows, inner, outputs):
+        wide = (0, int(inner == 1), 0, int(rows == 1))
+        x = torch.nn.functional.pad(x, wide)
+        weight = torch.nn.functional.pad(weight, (0, int(inner == 1), 0, int(outputs == 1)))
+        return torch._int_mm(x, weight.t())[:rows, :outputs]
+    return torch._int_mm(x, weight.t())
 
 
 def _padded_for_cuda(x: Tensor, weight: Tensor) -> Tensor:

@@ -1,8 +1,9 @@
 """The one machine that encoder and decoder ask for the distribution of the next symbol.
 
-`intervals` and `find` are inverse: the encoder knows the symbols, the decoder the points in the coded stream. After
-either, `update` tells what came, slot by slot and in the order of positions. This predictor's distribution is the
-target's own, so it has nothing to learn from what came.
+`intervals` and `find` are inverse: the encoder knows the symbols, the decoder the points in the coded stream. Either
+way the predictor is asked for the rows of a slot in the order of their positions and learns what came after each row
+before it answers for the next row of that slot; how rows are cut into calls changes nothing. This predictor's
+distribution is the target's own, so it has nothing to learn. Several threads may ask at once, for different places.
 
 Modules that provide `cdf` functions (`entropy.cdf`, `entropy.fusedcdf`) are interchangeable bit for bit.
 """
@@ -39,10 +40,13 @@ class Predictor:
         self._transformer, self._tiling = transformer, tiling
         self._cdf: _Cdf = cdf if transformer.kernels is reference else fusedcdf
 
-    def intervals(self, hidden: Tensor, scale: Tensor, symbols: Integers) -> tuple[Integers, Integers]:
+    def intervals(
+        self, places: Integers, hidden: Tensor, scale: Tensor, symbols: Integers
+    ) -> tuple[Integers, Integers]:
         """Coding intervals of known symbols.
 
         Args:
+            places: (rows,), the slot of each row; the rows of a slot in the order of their positions.
             hidden: (rows, hidden) int8, from `Transformer.hidden`.
             scale: (rows,) int64.
             symbols: (rows,), the symbol after each row.
@@ -58,11 +62,13 @@ class Predictor:
         ]
         return _joined([part[0] for part in parts]), _joined([part[1] for part in parts])
 
-    def find(self, hidden: Tensor, scale: Tensor, points: Integers) -> tuple[Integers, Integers, Integers]:
+    def find(
+        self, places: Integers, hidden: Tensor, scale: Tensor, points: Integers
+    ) -> tuple[Integers, Integers, Integers]:
         """Symbols at given points of the code space: the inverse of `intervals`.
 
         Args:
-            hidden, scale: as above.
+            places, hidden, scale: as above, one row of a slot at most.
             points: (rows,), each in [0, 2**precision).
 
         Returns:
@@ -75,14 +81,6 @@ class Predictor:
             for i in range(0, len(points), _ROWS)
         ]
         return _joined([part[0] for part in parts]), _joined([p[1] for p in parts]), _joined([p[2] for p in parts])
-
-    def update(self, places: Integers, symbols: Integers) -> None:
-        """Learn what came. The target's own distribution does not change with it.
-
-        Args:
-            places: (n,), which slot.
-            symbols: (n,), the next symbol of that slot.
-        """
 
     def _scores(self, hidden: Tensor, scale: Tensor, start: int) -> Tensor:
         return self._transformer.scores(hidden[start : start + _ROWS], scale[start : start + _ROWS])

@@ -41,7 +41,7 @@ class ExactFile:
 
     Attributes:
         metadata: what the converter wrote.
-        tensors: read-only views of the file's memory map, sorted by name.
+        tensors: views of the file's private memory map, sorted by name; writing reaches no file.
         digest: SHA-256 of the file, 32 bytes.
     """
 

@@ -4,7 +4,9 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from speccompact.errors import ModelError
+import torch
+
+from speccompact.errors import ArgumentError, ModelError
 from speccompact.exact.transformer import Transformer, choose_kernels
 from speccompact.exact.weights import load_weights
 from speccompact.modelstore import store
@@ -53,10 +55,12 @@ def load_target(wanted: str | bytes, options: Options) -> tuple[Target, Tokenize
         The target, and the tokenizer that cuts text for it.
 
     Raises:
+        ArgumentError: the device is not there.
         ModelMissingError: it is not in the store.
         ModelDamagedError: the file differs from its digest or breaks a rule.
         ModelError: the vocabulary and the network do not fit together.
     """
+    device = check_device(options)
     if isinstance(wanted, str) and wanted.endswith(EXACT_SUFFIX):
         path, digest, name = Path(wanted), None, os.path.basename(wanted)
         if not path.is_file():
@@ -66,11 +70,35 @@ def load_target(wanted: str | bytes, options: Options) -> tuple[Target, Tokenize
         path, digest = stored.path, stored.digest
         name = stored.names[0] if stored.names else stored.digest.hex()[:16]
     exact = read_exact_file(path, digest)
-    weights = load_weights(exact.metadata, exact.tensors, options.device)
+    weights = load_weights(exact.metadata, exact.tensors, device)
     spec = tokenizer_from_tensors(exact.tensors)
     vocabulary = Vocabulary(spec.token_bytes(), spec.special_ids)
     if vocabulary.size != weights.vocab:
         raise ModelError(f"{name}: the network knows {weights.vocab} tokens and the tokenizer {vocabulary.size}")
-    transformer = Transformer(weights, choose_kernels(options.kernels, options.device))
+    transformer = Transformer(weights, choose_kernels(options.kernels, device))
     target = Target(name, exact.digest, vocabulary, vocabulary.digest(), transformer)
     return target, Tokenizer(spec, vocabulary)
+
+
+def check_device(options: Options) -> str:
+    """Return the device of some options in torch's spelling: "cpu", or "cuda:N".
+
+    Raises:
+        ArgumentError: the name is no device, the device is not there, or the kernels cannot run on it.
+    """
+    try:
+        device = torch.device(options.device)
+    except RuntimeError:
+        raise ArgumentError(f'device is "{options.device}"; choose cpu, cuda or cuda:N') from None
+    if device.type == "cpu":
+        return "cpu"
+    if device.type != "cuda":
+        raise ArgumentError(f'device is "{options.device}"; choose cpu, cuda or cuda:N')
+    if not torch.cuda.is_available():
+        raise ArgumentError(f'device is "{options.device}", but this torch finds no CUDA GPU; choose cpu')
+    index = device.index or 0
+    if index >= torch.cuda.device_count():
+        raise ArgumentError(f'device is "{options.device}", but there are only {torch.cuda.device_count()} GPUs')
+    if options.kernels == "numba":
+        raise ArgumentError('kernels is "numba", which runs on the CPU only; choose auto or torch for this device')
+    return f"cuda:{index}"

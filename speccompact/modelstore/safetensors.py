@@ -89,7 +89,7 @@ class SafetensorsFile:
         return ModelError(f"{self.path}: damaged safetensors file: {what}")
 
     def view(self, name: str) -> npt.NDArray[Any]:
-        """Return the stored values of a tensor, read-only, without copying them; BF16 as their bits."""
+        """Return the stored values of a tensor without copying them; BF16 as their bits. Writing reaches no file."""
         place = self.tensors.get(name)
         if place is None:
             raise ModelError(f"{self.path}: no tensor named {name!r}")

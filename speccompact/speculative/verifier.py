@@ -73,11 +73,8 @@ class Verifier:
             starts and frequencies, (rows,) int64 each.
         """
         hidden, scale = self._run(blocks)
-        wide = symbols.astype(np.int64)
-        intervals = self._predictor.intervals(hidden, scale, wide)
-        counts = [len(block.inputs) for block in blocks]
-        self._predictor.update(np.repeat([block.place for block in blocks], counts), wide)
-        return intervals
+        places = np.repeat([block.place for block in blocks], [len(block.inputs) for block in blocks])
+        return self._predictor.intervals(places, hidden, scale, symbols.astype(np.int64))
 
     def decode(self, blocks: Sequence[Block], lanes: LaneReader) -> list[Symbols]:
         """True symbols of blocks, up to and including the first that differs from the proposal.
@@ -98,10 +95,9 @@ class Verifier:
         for offset in range(int(counts.max())):
             rows = torch.from_numpy(firsts[alive] + offset).to(hidden.device)
             symbols, starts, frequencies = self._predictor.find(
-                hidden[rows], scale[rows], lanes.points(places[alive])
-            )  # fmt: skip
+                places[alive], hidden[rows], scale[rows], lanes.points(places[alive])
+            )
             lanes.advance(places[alive], starts, frequencies)
-            self._predictor.update(places[alive], symbols)
             goes_on = np.zeros(len(alive), dtype=bool)
             for i, index in enumerate(alive.tolist()):
                 settled[index].append(symbols[i : i + 1].astype(np.int32))
@@ -115,6 +111,6 @@ class Verifier:
     def _run(self, blocks: Sequence[Block]) -> tuple[Tensor, Tensor]:
         rows = Rows.of([Span(block.place, block.start, len(block.inputs)) for block in blocks])
         inputs = np.concatenate([block.inputs for block in blocks]).astype(np.int64)
-        inputs[inputs >= self._transformer.weights.vocab] = ESCAPE_INPUT
+        inputs[(inputs < 0) | (inputs >= self._transformer.weights.vocab)] = ESCAPE_INPUT
         tokens = torch.from_numpy(inputs).to(self._transformer.weights.embed.device)
         return self._transformer.hidden(tokens, rows, self._cache)

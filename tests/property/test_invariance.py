@@ -134,7 +134,9 @@ def rows_of(symbols: Symbols, sizes: Sequence[int], kernels: Kernels, company: i
         hidden, scale = transformer.hidden(torch.cat(inputs), Rows.of(spans), memory)
         hidden, scale = hidden[-size:], scale[-size:]
         known = symbols[start : start + size].astype(np.int64)
-        pieces.append((hidden.numpy(), scale.numpy(), *predictor.intervals(hidden, scale, known)))
+        pieces.append(
+            (hidden.numpy(), scale.numpy(), *predictor.intervals(np.zeros(len(known), np.int64), hidden, scale, known))
+        )
         start += size
     return [np.concatenate(column) for column in zip(*pieces, strict=True)]
 

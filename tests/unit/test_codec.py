@@ -5,8 +5,11 @@ import pytest
 
 from speccompact.codec import Codec, DecodedSlot, EncodedSlot, Engine, Result
 from speccompact.errors import ArgumentError, DamagedError
+from speccompact.exact.cache import Cache
+from speccompact.exact.weights import Weights
 from speccompact.options import Options
 from speccompact.parallel import Workers
+from speccompact.streams.engine import CodedSlot
 from tests.tiny_model import tiny
 from tests.tiny_slots import QUIET, codec, coded, encode, text_symbols, wild_symbols
 
@@ -129,3 +132,42 @@ def test_a_slot_longer_than_the_model_is_refused() -> None:
 def test_no_slots() -> None:
     assert codec().encode([], []) == []
     assert codec().decode([]) == []
+
+
+def test_a_slot_longer_than_the_model_is_damaged_and_the_others_are_not() -> None:
+    slots = [text_symbols(30), text_symbols(20, seed=1)]
+    lanes = coded(slots, encode(slots))
+    first, bad, last = codec().decode([lanes[0], CodedSlot(b"\x01" * 9, 2049), lanes[1]])
+    assert isinstance(first, DecodedSlot)
+    assert first.symbols.tolist() == slots[0].tolist()
+    assert isinstance(last, DecodedSlot)
+    assert last.symbols.tolist() == slots[1].tolist()
+    assert isinstance(bad, DamagedError)
+    assert "2048" in str(bad)
+
+
+def test_a_long_slot_among_many_short_ones_takes_no_more_memory_than_a_frame_may(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("speccompact.codec.MAX_FRAME_TOKENS", 128)
+    slots = [text_symbols(60), *(text_symbols(5, seed=i) for i in range(1, 9))]
+    sizes: list[tuple[int, int]] = []
+
+    class Watched(Cache):
+        def __init__(self, weights: Weights, places: int, capacity: int) -> None:
+            sizes.append((places, capacity))
+            super().__init__(weights, places, capacity)
+
+    monkeypatch.setattr("speccompact.codec.Cache", Watched)
+    found = codec().decode(coded(slots, encode(slots)))
+    assert [part.symbols.tolist() for part in found if isinstance(part, DecodedSlot)] == [s.tolist() for s in slots]
+    assert sizes == [(2, 60), (2, 60)]
+
+
+def test_short_memory_is_said_as_python_says_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes.")
+
+    monkeypatch.setattr("speccompact.codec.Cache", fail)
+    with pytest.raises(MemoryError, match="9 bytes"):
+        codec().encode([text_symbols(5)], [0])

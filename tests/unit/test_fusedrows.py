@@ -34,10 +34,11 @@ def inputs(heads: int, kv_heads: int, positions: list[int], seed: int, extreme: 
     return query, factor, EXP2, place, position, keys, cached, scales[0], np.minimum(scales[1], 1 << 24)
 
 
-def attended(arguments: Arrays) -> npt.NDArray[np.int32]:
+def attended(arguments: Any) -> npt.NDArray[np.int32]:
     query = arguments[0]
     out = np.zeros((query.shape[0], query.shape[1] * query.shape[2]), dtype=np.int32)
-    fusedrows.attend_rows(*arguments, out)
+    attend: Any = fusedrows.attend_rows
+    attend(*arguments, out)
     return out
 
 

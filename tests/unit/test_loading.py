@@ -2,10 +2,11 @@ import shutil
 from pathlib import Path
 
 import pytest
+import torch
 
 from speccompact.errors import ArgumentError, ModelDamagedError, ModelError, ModelMissingError
 from speccompact.modelstore.exactfile import write_exact_file
-from speccompact.modelstore.loading import load_target
+from speccompact.modelstore.loading import check_device, load_target
 from speccompact.options import Options
 from tests.tiny_model import TINY_DIGEST, TINY_EXACT, contents
 
@@ -80,3 +81,19 @@ def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
     write_exact_file(tmp_path / "odd.exact", {"something": "else"}, {})
     with pytest.raises(ModelDamagedError):
         load_target(str(tmp_path / "odd.exact"), OPTIONS)
+
+
+@pytest.mark.parametrize("device", ["nonsense", "cuda:", "cuda:x", "mps", ""])
+def test_what_is_no_device_is_refused(device: str) -> None:
+    with pytest.raises(ArgumentError, match="choose cpu, cuda or cuda:N"):
+        check_device(Options(device=device))
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a CUDA GPU")
+def test_a_gpu_that_is_not_there_is_refused() -> None:
+    with pytest.raises(ArgumentError, match="finds no CUDA GPU"):
+        check_device(Options(device="cuda"))
+
+
+def test_the_cpu_has_one_name() -> None:
+    assert {check_device(Options(device=name)) for name in ("cpu", "cpu:0")} == {"cpu"}

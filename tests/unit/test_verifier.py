@@ -51,11 +51,27 @@ def test_half_right_drafts_are_corrected(wrong: int) -> None:
 
 
 class Overlong:
-    """Ignores the limit."""
+    """Proposes right symbols and goes on beyond the limit with whatever it is given."""
+
+    def __init__(self, tail: int) -> None:
+        self._tail = np.full(500, tail, np.int32)
 
     def propose(self, histories: Sequence[Symbols], limits: Sequence[int]) -> list[Symbols]:
-        return [np.full(limit + 3, 70, np.int32) for limit in limits]
+        drafts = PerfectDrafter(SLOTS, 1000).propose(histories, limits)
+        return [np.concatenate([draft, self._tail]) for draft in drafts]
 
 
-def test_a_draft_beyond_the_limit_is_cut() -> None:
-    decode(Overlong())
+@pytest.mark.parametrize("tail", [70, -1, 1 << 30])
+def test_a_draft_beyond_the_limit_is_cut(tail: int) -> None:
+    assert decode(Overlong(tail)) == len(SLOTS)
+
+
+class Nonsense:
+    """Proposes ids that no vocabulary has."""
+
+    def propose(self, histories: Sequence[Symbols], limits: Sequence[int]) -> list[Symbols]:
+        return [np.array([-5, 1 << 30, -(1 << 31)], np.int32)[:limit] for limit in limits]
+
+
+def test_impossible_symbols_in_a_draft_change_nothing() -> None:
+    assert decode(Nonsense()) == SYMBOLS
