@@ -11,6 +11,10 @@ from speccompact.params import MAX_FRAME_BYTES
 
 _LEVEL = 19
 
+_DESCRIPTOR = b"\0"
+"""First byte of every such frame: no optional field follows. A content size above all: zstandard would allocate what
+it says before decoding."""
+
 
 def pack_zstd(content: bytes) -> bytes:
     """Return `content` as one zstandard frame at level 19, its window as wide as the content."""
@@ -34,6 +38,8 @@ def unpack_zstd(payload: bytes, size: int) -> bytes:
     Raises:
         DamagedError: it is no such frame, or holds another number of bytes.
     """
+    if payload[:1] != _DESCRIPTOR:
+        raise DamagedError(f"its zstandard header begins with {payload[:1].hex() or 'nothing'}, not with 00")
     decompressor = zstandard.ZstdDecompressor(format=zstandard.FORMAT_ZSTD1_MAGICLESS, max_window_size=MAX_FRAME_BYTES)
     try:
         content = decompressor.decompress(payload, max_output_size=size, allow_extra_data=False)

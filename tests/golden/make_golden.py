@@ -187,6 +187,9 @@ def invalid() -> dict[str, bytes]:
         "slot_beyond_the_format.DamagedError": part(model, b"\x10" + pack_varint(9000) * 2 + b"\x01", b"\x01"),
         "zstd_bomb.DamagedError": zstd_part(pack_zstd(bytes(8_000_000)), 1000),
         "zstd_short.DamagedError": zstd_part(pack_zstd(bytes(999)), 1000),
+        "zstd_of_four_gigabytes.DamagedError": zstd_part(
+            b"\xc0" + (1 << 32).to_bytes(8, "little") + b"\x55\0\0\x18abc", 99
+        ),
         "zstd_garbage.DamagedError": zstd_part(bytes(range(90)), 1000),
         "lane_without_state.DamagedError": lane_part(b"\x00", 1, 5),
         "lane_empty.DamagedError": lane_part(b"", 1, 5),

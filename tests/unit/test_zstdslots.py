@@ -34,3 +34,19 @@ def test_damage(payload: bytes) -> None:
 def test_a_bomb_gets_no_more_than_it_declares() -> None:
     with pytest.raises(DamagedError):
         unpack_zstd(pack_zstd(bytes(8_000_000)), 1000)
+
+
+@pytest.mark.parametrize("descriptor", [1 << bit for bit in range(8)] + [0xC0, 0xE0])
+def test_a_header_with_optional_fields_is_not_decoded(monkeypatch: pytest.MonkeyPatch, descriptor: int) -> None:
+    def decoder(**_: object) -> None:
+        raise AssertionError("it reached the decoder")
+
+    monkeypatch.setattr(zstandard, "ZstdDecompressor", decoder)
+    with pytest.raises(DamagedError, match=f"begins with {descriptor:02x}"):
+        unpack_zstd(bytes([descriptor]) + pack_zstd(prose(500))[1:], 500)
+
+
+def test_a_header_of_four_gigabytes_takes_no_memory() -> None:
+    payload = bytes.fromhex("c0000000000100000055000018616263")
+    with pytest.raises(DamagedError, match="begins with c0"):
+        unpack_zstd(payload, 1)
