@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from speccompact.errors import ArgumentError
 
+EXACT_VERSION = 1
+"""Version of the arithmetic (EXACT.md) that this release writes and reads."""
+
 PRECISION = 28
 """log2 of the sum of all symbol frequencies at one position (recorded in the header)."""
 

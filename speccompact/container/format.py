@@ -26,8 +26,6 @@ TRAILER = b"\xd3END"
 """Last bytes of a multi-frame part."""
 
 FORMAT_VERSION = 1
-EXACT_VERSION = 1
-"""Version of the arithmetic (EXACT.md) that this release writes and reads."""
 
 HEAD_CHECK_BYTES = 4
 SINGLE_HEAD_CHECK_BYTES = 1

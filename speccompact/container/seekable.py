@@ -30,6 +30,7 @@ from speccompact.container.frames import MAX_HEAD_BYTES, FrameHead, parse_frame_
 from speccompact.container.framing import Frame, check_limits, pack_frame, place
 from speccompact.container.limits import Limits
 from speccompact.container.source import Source
+from speccompact.container.writing import write_all
 from speccompact.errors import DamagedError, FormatError, LimitError, TruncatedError
 
 T = TypeVar("T")
@@ -65,7 +66,7 @@ class PartWriter:
         self._write(pack_end_block(EndBlock(self._index, self._header_bytes, check)))
 
     def _write(self, data: bytes) -> None:
-        self._target.write(data)
+        write_all(self._target, data)
         self.written += len(data)
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import BinaryIO, cast
 
 from speccompact.container.format import (
-    EXACT_VERSION,
     FILE_ID_BYTES,
     MODEL_DIGEST_BYTES,
     VOCABULARY_DIGEST_BYTES,
@@ -17,7 +16,8 @@ from speccompact.container.format import (
 from speccompact.container.frames import Kind
 from speccompact.container.framing import pack_single
 from speccompact.container.seekable import PartWriter
-from speccompact.params import PRECISION, CodecParams
+from speccompact.container.writing import write_all
+from speccompact.params import EXACT_VERSION, PRECISION, CodecParams
 from speccompact.streams.engine import Engine, Engines, SlotVocabulary, Symbols
 from speccompact.streams.framecodec import BuiltFrame, encode_frame
 from speccompact.streams.summary import Progress, Summary, Tally
@@ -89,7 +89,7 @@ class StreamCompressor:
         self._tally.add_frame(built.head, built.passes, built.bits)
         if self._part is None and last:
             data = pack_single(self._header(needs_model, None), built.head, built.payload, content)
-            self._target.write(data)
+            write_all(self._target, data)
             self._tally.add_part(len(data))
             return
         if self._part is None:

@@ -4,15 +4,16 @@ import functools
 from collections.abc import Callable
 from typing import BinaryIO
 
-from speccompact.container.format import EXACT_VERSION, ModelIdentity
+from speccompact.container.format import ModelIdentity
 from speccompact.container.framing import Frame
 from speccompact.container.limits import Limits
 from speccompact.container.locating import frame_at, locate
 from speccompact.container.salvage import recover
 from speccompact.container.seekable import FrameReader
 from speccompact.container.source import Source
+from speccompact.container.writing import write_all
 from speccompact.errors import FormatError, LimitError, ModelDamagedError, UnsupportedError
-from speccompact.params import PRECISION
+from speccompact.params import EXACT_VERSION, PRECISION
 from speccompact.streams.engine import Engine, Engines
 from speccompact.streams.framecodec import decode_frame
 from speccompact.streams.summary import LostRange, Progress, Summary, Tally
@@ -156,7 +157,7 @@ class StreamDecompressor:
     def _write(self, content: bytes) -> None:
         self._written += len(content)
         if self._target is not None:
-            self._target.write(content)
+            write_all(self._target, content)
 
     def _lose(self, reader: FrameReader, frame: Frame | None, error: Exception) -> None:
         gap = recover(reader, frame)
