@@ -13,11 +13,12 @@ from typing import BinaryIO
 
 from speccompact.container.limits import Limits
 from speccompact.errors import ArgumentError
+from speccompact.modelstore.registry import DEFAULT_MODEL
 from speccompact.options import Options
 from speccompact.params import DEFAULT_LEVEL, level_params
 from speccompact.streams.compressing import StreamCompressor
 from speccompact.streams.decompressing import StreamDecompressor
-from speccompact.streams.engine import DEFAULT_MODEL, Engines, StoredEngines
+from speccompact.streams.engine import Engines, StoredEngines
 from speccompact.streams.inspecting import FileInfo, inspect_file
 from speccompact.streams.seeking import SeekableContent
 from speccompact.streams.summary import Progress, Summary

@@ -19,8 +19,7 @@ from torch import Tensor
 
 from speccompact.errors import ModelDamagedError, UnsupportedError
 from speccompact.exact import bounds, fixedpoint, tables
-
-EXACT_VERSION = 1
+from speccompact.params import EXACT_VERSION
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,8 @@ from speccompact.errors import ModelError
 from speccompact.exact import bounds, fixedpoint, tables
 from speccompact.modelstore.modelconfig import Checkpoint, ModelConfig
 from speccompact.modelstore.tokenizer_tensors import tokenizer_to_tensors
+from speccompact.params import EXACT_VERSION
 
-EXACT_VERSION = 1
 CHANNEL_BITS = 20
 """The largest weight scale of a matrix has this many bits."""
 

@@ -16,8 +16,6 @@ import numpy.typing as npt
 from speccompact.errors import DamagedError
 from speccompact.options import Options
 
-DEFAULT_MODEL = "smollm2-135m"
-
 Symbols = npt.NDArray[np.int32]
 Tick = Callable[[int], None]
 """Called with the number of tokens that were finished since the last call."""
