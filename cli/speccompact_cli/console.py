@@ -1,6 +1,7 @@
 """The three standard streams: binary in and out, and what is said on standard error."""
 
 import os
+import shutil
 import sys
 from typing import BinaryIO, TextIO
 
@@ -38,6 +39,11 @@ def input_is_terminal() -> bool:
     return sys.stdin is not None and sys.stdin.isatty()
 
 
+def output_is_terminal() -> bool:
+    """Whether content that goes to standard output is shown to a person."""
+    return sys.stdout is not None and sys.stdout.isatty()
+
+
 def silence_output() -> None:
     """Send what is still buffered for a closed pipe to nowhere, so that the interpreter's exit does not stumble."""
     if sys.stdout is not None:
@@ -53,17 +59,35 @@ class Console:
         verbosity: QUIET (errors only), NORMAL or DETAILED.
         stream: where to write; None means standard error.
         remarks: whether to say what was done where nothing special was asked for.
+        bars: whether a progress bar may be drawn; not where content goes to the same terminal.
     """
 
-    def __init__(self, verbosity: int = NORMAL, stream: TextIO | None = None, *, remarks: bool = True) -> None:
+    def __init__(
+        self, verbosity: int = NORMAL, stream: TextIO | None = None, *, remarks: bool = True, bars: bool = True
+    ) -> None:
         self.verbosity = verbosity
         self._remarks = remarks
+        self._bars = bars
         self._stream = stream if stream is not None else sys.stderr
+        self._drawn = 0
 
     @property
     def shows_progress(self) -> bool:
-        """Whether a progress bar makes sense: a terminal, and not -q."""
-        return self.verbosity > QUIET and self._stream is not None and self._stream.isatty()
+        """Whether a progress bar makes sense: a terminal that shows nothing else, and not -q."""
+        return self._bars and self.verbosity > QUIET and self._stream is not None and self._stream.isatty()
+
+    def draw(self, line: str) -> None:
+        """Replace the line that is redrawn in place by another, cut to the terminal's width."""
+        if self.shows_progress:
+            line = line[: shutil.get_terminal_size().columns - 1]
+            self.write("\r" + line.ljust(self._drawn))
+            self._drawn = max(self._drawn, len(line))
+
+    def wipe(self) -> None:
+        """Take the line that is redrawn in place away."""
+        if self._drawn:
+            self.write("\r" + " " * self._drawn + "\r")
+            self._drawn = 0
 
     def write(self, text: str) -> None:
         """Write text as it is. A standard error that is gone or full is no reason to fail."""
@@ -77,14 +101,19 @@ class Console:
 
     def error(self, text: str) -> None:
         """Say why something failed, at any verbosity."""
-        self.write(f"speccompact: {text}\n")
+        self._say(f"speccompact: {text}\n")
 
     def note(self, text: str) -> None:
         """Say what was done, unless -q; where the result itself goes to standard output, only with -v."""
         if self.verbosity >= (NORMAL if self._remarks else DETAILED):
-            self.write(f"{text}\n")
+            self._say(f"{text}\n")
 
     def detail(self, text: str) -> None:
         """Say more, with -v."""
         if self.verbosity >= DETAILED:
-            self.write(f"{text}\n")
+            self._say(f"{text}\n")
+
+    def _say(self, text: str) -> None:
+        """Write whole lines, where no bar is in the way."""
+        self.wipe()
+        self.write(text)

@@ -5,13 +5,13 @@ import time
 import click
 
 import speccompact
-from speccompact.errors import ArgumentError
+from speccompact.errors import ArgumentError, DamagedError
 from speccompact_cli.exit_codes import FORMAT, SUCCESS
-from speccompact_cli.file_jobs import for_each, inputs
+from speccompact_cli.file_jobs import content_size, for_each, inputs
 from speccompact_cli.files import open_source, open_target, remove_source
 from speccompact_cli.naming import STANDARD, restored_name, shown
 from speccompact_cli.progress import Progress, amount, duration
-from speccompact_cli.reports import describe_work
+from speccompact_cli.reports import describe_loss, describe_salvage, describe_work
 from speccompact_cli.shared_options import (
     files_argument,
     limit_options,
@@ -24,14 +24,23 @@ from speccompact_cli.shared_options import (
     verbosity_options,
 )
 
+_MOST_DIGITS = 18
+"""Of a byte position: more than any file system holds, and less than what Python refuses to read."""
+
 
 def parse_range(_context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[int, int] | None:
-    """Return (start, length) of START:LEN, both in content bytes."""
+    """Return (start, length) of START:LEN, both in content bytes.
+
+    Raises:
+        BadParameter: it is something else.
+    """
     if value is None:
         return None
     start, colon, length = value.partition(":")
-    if not (colon and start.isdecimal() and length.isdecimal()):
-        raise click.BadParameter(f"{value!r} is not START:LEN, two whole numbers of bytes", param=parameter)
+    if not (colon and all(part.isascii() and part.isdecimal() for part in (start, length))):
+        raise click.BadParameter(f"{value[:40]!r} is not START:LEN, two whole numbers of bytes", param=parameter)
+    if max(len(start), len(length)) > _MOST_DIGITS:
+        raise click.BadParameter(f"START and LEN have at most {_MOST_DIGITS} digits", param=parameter)
     return int(start), int(length)
 
 
@@ -66,6 +75,8 @@ def decompress_command(
     """Decompress each FILE.spc to FILE; without FILE, or for -, standard input to standard output."""
     to_stdout = to_stdout or (byte_range is not None and output is None)
     require_single_output(files, output, to_stdout, remove)
+    if salvage and byte_range is not None:
+        raise ArgumentError("--range and --salvage exclude each other; salvage the whole archive first")
     if remove and (salvage or byte_range is not None):
         raise ArgumentError("--rm would lose what --salvage or --range leave out")
     options, limits = make_options(threads, device), make_limits(max_output)
@@ -78,7 +89,7 @@ def decompress_command(
         with open_source(path) as source:
             with (
                 open_target(name, overwrite=force, source=source, binary=False) as target,
-                Progress(console, shown(path), source.size) as progress,
+                Progress(console, shown(path), source.size, content=content_size(console, source)) as progress,
             ):
                 summary = speccompact.decompress_stream(
                     source.stream,
@@ -89,14 +100,16 @@ def decompress_command(
                     byte_range=byte_range,
                     progress=progress.update,
                 )
+                if summary.lost and not summary.content_bytes:  # before the output appears under its name
+                    raise DamagedError(f"nothing could be saved; {summary.lost[0].reason}")
             if remove:
                 remove_source(source)
         seconds = time.monotonic() - began
-        console.note(f"{shown(path)}: {amount(summary.content_bytes)} in {duration(seconds)}: {shown(name)}")
+        done = describe_salvage(summary) if salvage else amount(summary.content_bytes)
+        console.note(f"{shown(path)}: {done} in {duration(seconds)}: {shown(name)}")
         console.detail(describe_work(summary, seconds))
         for lost in summary.lost:
-            stop = "an unknown end" if lost.stop is None else str(lost.stop)
-            console.error(f"{shown(path)}: lost bytes {lost.start} to {stop}: {lost.reason}")
+            console.error(f"{shown(path)}: {describe_loss(lost)}")
         return FORMAT if summary.lost else SUCCESS
 
     return for_each(paths, console, decompress_one)

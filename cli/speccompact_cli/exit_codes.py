@@ -50,6 +50,16 @@ EXIT_CODES: Final[Mapping[type[BaseException], int]] = {
 """The nearest class on an error's own line of ancestors decides; what is not listed is INTERNAL."""
 
 
+OPTION_NAMES: Final[Mapping[str, str]] = {
+    "byte_range": "--range",
+    "device": "--device",
+    "level": "--level",
+    "slot_tokens": "--slot-tokens",
+    "threads": "--threads",
+}
+"""What a user typed, by the name of the library's argument that it became."""
+
+
 def exit_code(error: BaseException) -> int:
     """Return the exit code of a command that ended with this error."""
     if isinstance(error, Stopped):
@@ -62,6 +72,9 @@ def exit_code(error: BaseException) -> int:
 
 def describe(error: BaseException) -> str:
     """Return one line for the user: what happened, to what, and what to do where that is known."""
+    if isinstance(error, ArgumentError):
+        first, space, rest = str(error).partition(" ")
+        return OPTION_NAMES.get(first, first) + space + rest
     if isinstance(error, SpecCompactError):
         return str(error)
     if isinstance(error, OSError):

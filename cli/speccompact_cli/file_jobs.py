@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Sequence
 
-from speccompact.errors import ArgumentError
+import speccompact
+from speccompact.errors import ArgumentError, SpecCompactError
 from speccompact_cli.console import Console, input_is_terminal
 from speccompact_cli.exit_codes import SUCCESS, exit_code
+from speccompact_cli.files import Source
 from speccompact_cli.naming import STANDARD, shown
 from speccompact_cli.reports import report_failure
 
@@ -20,6 +22,21 @@ def inputs(files: Sequence[str]) -> Sequence[str]:
     if input_is_terminal():
         raise ArgumentError("standard input is a terminal; name a FILE, or - to type the input")
     return (STANDARD,)
+
+
+def content_size(console: Console, source: Source) -> int | None:
+    """Return the content bytes of an archive, for a progress bar; None where that cannot be told, or is of no use.
+
+    Modifies: nothing; the stream of a regular file is put back to its start.
+    """
+    if not console.shows_progress or source.status is None:
+        return None
+    try:
+        return speccompact.inspect(source.stream).content_bytes
+    except SpecCompactError:
+        return None  # the command itself will say what is wrong
+    finally:
+        source.stream.seek(0)
 
 
 def for_each(files: Sequence[str], console: Console, job: Callable[[str], int]) -> int:

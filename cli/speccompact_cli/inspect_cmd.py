@@ -28,7 +28,7 @@ def inspect_command(files: tuple[str, ...], as_json: bool, verbose: bool) -> int
         with open_source(path) as source:
             info = speccompact.inspect(source.stream)
         if as_json:
-            click.echo(json.dumps({"path": shown(path)} | info.to_json()))
+            click.echo(json.dumps({"path": path} | info.to_json()))
         else:
             click.echo("\n".join([shown(path), *_summary_lines(info), *(_frame_lines(info) if verbose else [])]))
         return SUCCESS

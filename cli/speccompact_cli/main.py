@@ -75,7 +75,8 @@ def program() -> None:
     """Lossless compression of text with a language model.
 
     Exit codes: 0 done, 1 the system refused, 2 wrong use, 3 damaged or foreign data, 4 model missing or damaged,
-    5 a limit was reached, 130 interrupted.
+    5 a limit was reached, 70 a bug in this program, 130 interrupted, 141 the reader of the output went away,
+    143 ended by SIGTERM.
     """
 
 

@@ -34,6 +34,11 @@ class StageProgress:
             self._stage, self._bar = stage, Progress(self._console, f"{self._name}: {stage}", total)
         self._bar.update(done, total)
 
+    @property
+    def idle(self) -> bool:
+        """Whether nothing had to be done so far."""
+        return self._bar is None
+
     def close(self) -> None:
         """Wipe what is drawn."""
         if self._bar is not None:
@@ -94,7 +99,10 @@ def pull_command(names: tuple[str, ...], quiet: bool) -> int:
             model = pull(name, progress=progress)
         finally:
             progress.close()
-        console.note(f"{shown(name)}: {amount(model.size)}, digest {model.digest.hex()[:_DIGITS]}")
+        entry = REGISTRY.get(name)
+        terms = f", licence of the weights {entry.licence}" if entry else ""
+        there = "there already, " if progress.idle else ""
+        console.note(f"{shown(name)}: {there}{amount(model.size)}, digest {model.digest.hex()[:_DIGITS]}{terms}")
     return SUCCESS
 
 

@@ -1,6 +1,5 @@
 """A progress bar on standard error: share done, rate, time left."""
 
-import shutil
 import time
 from collections.abc import Callable
 from types import TracebackType
@@ -39,7 +38,6 @@ class Activity:
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._width = 0
 
     def __enter__(self) -> Self:
         return self
@@ -49,16 +47,11 @@ class Activity:
 
     def close(self) -> None:
         """Wipe the line."""
-        if self._width:
-            self._console.write("\r" + " " * self._width + "\r")
-            self._width = 0
+        self._console.wipe()
 
     def show(self, line: str) -> None:
-        """Replace the line by another, cut to the terminal's width."""
-        if self._console.shows_progress:
-            line = line[: shutil.get_terminal_size().columns - 1]
-            self._console.write("\r" + line.ljust(self._width))
-            self._width = max(self._width, len(line))
+        """Replace the line by another."""
+        self._console.draw(line)
 
 
 class Progress(Activity):
@@ -69,14 +62,22 @@ class Progress(Activity):
         label: what is being worked on, safe to print.
         total: bytes that make the whole, or None where unknown.
         clock: seconds, monotonic.
+        content: content bytes that those of `total` stand for, where known: the bar then counts content.
     """
 
     def __init__(
-        self, console: Console, label: str, total: int | None, clock: Callable[[], float] = time.monotonic
+        self,
+        console: Console,
+        label: str,
+        total: int | None,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        content: int | None = None,
     ) -> None:
         super().__init__(console)
         self._label = label
         self._total = total
+        self._content = content
         self._clock = clock
         self._began = clock()
         self._drawn = self._began
@@ -92,7 +93,10 @@ class Progress(Activity):
         if now - self._drawn < _INTERVAL:
             return
         self._drawn = now
-        self.show(self._line(done, total if total is not None else self._total, now - self._began))
+        total = total if total is not None else self._total
+        if total and self._content is not None:
+            done, total = done * self._content // total, self._content
+        self.show(self._line(done, total, now - self._began))
 
     def _line(self, done: int, total: int | None, seconds: float) -> str:
         rate = done / seconds if seconds > 0 else 0.0

@@ -4,7 +4,7 @@ import os
 import sys
 import traceback
 
-from speccompact.streams.summary import Summary
+from speccompact.streams.summary import LostRange, Summary
 from speccompact_cli.console import Console
 from speccompact_cli.exit_codes import describe
 
@@ -22,13 +22,30 @@ def describe_work(summary: Summary, seconds: float) -> str:
     ]
     if summary.tokens:
         rate = f", {summary.tokens / seconds:.0f} tokens/s" if seconds > 0 else ""
-        lines.append(f"  {summary.tokens} tokens, {summary.passes} target passes{rate}")
+        per_pass = f", {summary.tokens / summary.passes:.2f} tokens per pass" if summary.passes else ""
+        lines.append(f"  {summary.tokens} tokens{per_pass}{rate}")
     if summary.ideal_bits:
         lines.append(
             f"  {summary.ideal_bits / 8:.0f} bytes by the model's distribution,"
             f" {summary.payload_bytes} in payloads, {summary.compressed_bytes} in all"
         )
     return "\n".join(lines)
+
+
+def describe_salvage(summary: Summary) -> str:
+    """Return how much a salvage saved, of how much where that is known."""
+    lost = [None if gap.stop is None else gap.stop - gap.start for gap in summary.lost]
+    if None in lost:
+        return f"saved {summary.content_bytes} bytes"
+    return f"saved {summary.content_bytes} of {summary.content_bytes + sum(filter(None, lost))} bytes"
+
+
+def describe_loss(lost: LostRange) -> str:
+    """Return one line about a range that a salvage could not recover."""
+    if lost.stop == lost.start:
+        return f"damage at byte {lost.start} took no content: {lost.reason}"
+    stop = "an unknown end" if lost.stop is None else str(lost.stop)
+    return f"lost bytes {lost.start} to {stop}: {lost.reason}"
 
 
 def report_failure(console: Console, error: BaseException, name: str = "") -> None:

@@ -9,8 +9,10 @@ from speccompact.container.limits import Limits
 from speccompact.errors import ArgumentError
 from speccompact.modelstore.registry import DEFAULT_MODEL
 from speccompact.options import Options
-from speccompact.params import DEFAULT_LEVEL
-from speccompact_cli.console import DETAILED, NORMAL, QUIET, Console
+from speccompact.params import DEFAULT_LEVEL, MAX_SLOT_TOKENS
+from speccompact_cli.console import DETAILED, NORMAL, QUIET, Console, output_is_terminal
+
+_SLOT_TOKENS = click.IntRange(16, MAX_SLOT_TOKENS)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -48,7 +50,7 @@ def coding_options(function: F) -> F:
     options = [
         click.option("--level", type=click.IntRange(1, 9), help=f"1 fast … 9 small [default: {DEFAULT_LEVEL}]."),
         click.option("--model", metavar="NAME", help=f"Model that predicts the text [default: {DEFAULT_MODEL}]."),
-        click.option("--slot-tokens", type=click.IntRange(min=1), metavar="N", help="Tokens of a slot, at most."),
+        click.option("--slot-tokens", type=_SLOT_TOKENS, metavar="N", help="Tokens of a slot, at most."),
     ]
     options += [
         click.option(f"-{level}", "level", flag_value=level, type=int, hidden=level != 1, help="… -9: as --level.")
@@ -63,7 +65,15 @@ def running_options(function: F) -> F:
     """--threads, --device: what changes time only."""
     for option in (
         click.option("--device", default="cpu", show_default=True, metavar="NAME", help="cpu or cuda[:N]."),
-        click.option("-T", "--threads", default=0, show_default=True, metavar="N", help="CPU threads; 0 means all."),
+        click.option(
+            "-T",
+            "--threads",
+            type=click.IntRange(min=0),
+            default=0,
+            show_default=True,
+            metavar="N",
+            help="CPU threads; 0 means all.",
+        ),
     ):
         function = option(function)
     return function
@@ -94,12 +104,16 @@ def make_options(threads: int, device: str) -> Options:
 
 
 def make_console(quiet: bool, verbose: bool, *, to_stdout: bool = False) -> Console:
-    """Return what a command speaks through. Where the result goes to standard output, remarks need -v."""
+    """Return what a command speaks through.
+
+    Where the result goes to standard output, remarks need -v, and a terminal there is not drawn on.
+    """
     if quiet:
         return Console(QUIET)
+    bars = not (to_stdout and output_is_terminal())
     if verbose:
-        return Console(DETAILED)
-    return Console(NORMAL, remarks=not to_stdout)
+        return Console(DETAILED, bars=bars)
+    return Console(NORMAL, remarks=not to_stdout, bars=bars)
 
 
 def require_single_output(files: tuple[str, ...], output: str | None, to_stdout: bool, remove: bool) -> None:

@@ -6,7 +6,7 @@ import click
 
 import speccompact
 from speccompact_cli.exit_codes import SUCCESS
-from speccompact_cli.file_jobs import for_each, inputs
+from speccompact_cli.file_jobs import content_size, for_each, inputs
 from speccompact_cli.files import open_source
 from speccompact_cli.naming import shown
 from speccompact_cli.progress import Progress, amount, duration
@@ -36,7 +36,10 @@ def verify_command(
 
     def verify_one(path: str) -> int:
         began = time.monotonic()
-        with open_source(path) as source, Progress(console, shown(path), source.size) as progress:
+        with (
+            open_source(path) as source,
+            Progress(console, shown(path), source.size, content=content_size(console, source)) as progress,
+        ):
             summary = speccompact.verify_stream(source.stream, options=options, limits=limits, progress=progress.update)
         seconds = time.monotonic() - began
         console.note(f"{shown(path)}: sound, {amount(summary.content_bytes)} in {duration(seconds)}")

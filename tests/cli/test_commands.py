@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from speccompact.modelstore.store import StoredModel
 from speccompact_cli.main import run
 from tests.fakes import FakeEngines, prose
+from tests.source_tree import ROOT
 
 TEXT = prose(20_000)
 Run = Callable[..., tuple[int, bytes, str]]
@@ -153,9 +155,20 @@ def test_damage_is_told_and_salvaged(call: Run, text: Path) -> None:
     assert (code, "frame" in said) == (3, True)
     code, _, said = call("decompress", "text.txt.spc")
     assert (code, text.exists()) == (3, False)
-    code, _, said = call("decompress", "-q", "--salvage", "text.txt.spc")
+    code, _, said = call("decompress", "--salvage", "text.txt.spc")
     assert (code, "lost bytes" in said) == (3, True)
-    assert 0 < len(text.read_bytes()) < len(TEXT)
+    saved = len(text.read_bytes())
+    assert 0 < saved < len(TEXT)
+    assert said.startswith(f"text.txt.spc: saved {saved} of {len(TEXT)} bytes in ")
+
+
+@pytest.mark.parametrize("content", [b"", b"no archive", TEXT], ids=["empty", "short", "long"])
+def test_what_is_no_archive_leaves_nothing_when_salvaged(call: Run, tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "x.spc").write_bytes(content)
+    code, out, said = call("decompress", "--salvage", "x.spc")
+    assert (code, out, said.count("\n")) == (3, b"", 1)
+    assert said.startswith("speccompact: x.spc: nothing could be saved")
+    assert [path.name for path in tmp_path.iterdir()] == ["x.spc"]
 
 
 def test_a_sound_file_verifies_and_needs_no_salvage(call: Run, text: Path) -> None:
@@ -173,10 +186,49 @@ def test_more_content_than_allowed_is_refused(call: Run, text: Path) -> None:
         assert (code, bool(said)) == (5, True)
 
 
+def test_a_range_beyond_the_end_is_cut_short(call: Run, text: Path) -> None:
+    assert call("compress", "text.txt")[0] == 0
+    assert call("decompress", "--range", f"{len(TEXT) - 5}:{'9' * 18}", "text.txt.spc") == (0, TEXT[-5:], "")
+    assert call("decompress", "--range", f"{'9' * 18}:5", "text.txt.spc") == (0, b"", "")
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["-1:5", "5:-1", "9" * 5000 + ":1", "1:" + "9" * 5000, "1:9999999999999999999", ":", "٣:١"],
+    ids=lambda value: value[:24],
+)
+def test_ranges_that_are_none(call: Run, text: Path, value: str) -> None:
+    code, out, said = call("decompress", f"--range={value}", "text.txt.spc")
+    assert (code, out, "--range" in said) == (2, b"", True)
+    assert len(said) < 500
+
+
+def test_inspect_gives_programs_the_name_itself(call: Run, text: Path) -> None:
+    text.rename(text.with_name("a\nb"))
+    assert call("compress", "-q", "a\nb")[0] == 0
+    assert json.loads(call("inspect", "--json", "a\nb.spc")[1])["path"] == "a\nb.spc"
+
+
+def test_pull_tells_the_licence_and_what_is_there(call: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def found(_name: str, *, progress: object) -> StoredModel:
+        return StoredModel(bytes(32), tmp_path, 195_000_000, ("smollm2-135m",), "")
+
+    monkeypatch.setattr("speccompact.modelstore.pull.pull", found)
+    code, _, said = call("models", "pull", "smollm2-135m")
+    assert (code, "there already" in said, "weights Apache-2.0" in said) == (0, True, True)
+
+
+def test_help_lists_every_exit_code_of_the_readme(call: Run) -> None:
+    text = " ".join(call("--help")[1].decode().split())
+    codes = re.findall(r"^\| (\d+) \|", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE)
+    assert len(codes) == 10
+    assert all(re.search(rf"[ ,]{code} ", text) for code in codes)
+
+
 def test_details_on_request(call: Run, text: Path) -> None:
     _, _, said = call("compress", "-v", "text.txt")
     assert "1 frames" in said
-    assert "target passes" in said
+    assert re.search(r"\d tokens, \d+\.\d\d tokens per pass", said)
     assert "by the model's distribution" in said
 
 

@@ -69,6 +69,12 @@ def test_system_errors_name_the_file_and_the_reason() -> None:
     assert "disk is full" in describe(OSError(errno.ENOSPC, "No space left on device"))
 
 
+def test_arguments_are_called_what_the_user_typed() -> None:
+    assert describe(ArgumentError("slot_tokens is 7; choose more")) == "--slot-tokens is 7; choose more"
+    assert describe(ArgumentError('device is "cuda"; choose cpu')) == '--device is "cuda"; choose cpu'
+    assert describe(DamagedError("level is 7")) == "level is 7"
+
+
 @pytest.mark.parametrize("error", [DamagedError("frame 3"), MemoryError(), ValueError("one\ntwo"), KeyboardInterrupt()])
 def test_a_description_is_one_line(error: BaseException) -> None:
     assert describe(error)

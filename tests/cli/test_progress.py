@@ -1,9 +1,11 @@
 import io
+import sys
 
 import pytest
 
 from speccompact_cli.console import NORMAL, QUIET, Console
 from speccompact_cli.progress import Progress, amount, duration
+from speccompact_cli.shared_options import make_console
 
 
 class Terminal(io.StringIO):
@@ -48,6 +50,35 @@ def test_a_terminal_sees_share_rate_and_time_left() -> None:
     shown = terminal.getvalue()
     assert "book.txt  [#####---------------]  25%  250 B/1 kB  250 B/s  0:03 left" in shown
     assert shown.endswith("\r")
+
+
+def test_content_is_counted_where_its_size_is_known() -> None:
+    terminal, clock = Terminal(), Clock()
+    with Progress(Console(NORMAL, terminal), "book.spc", 1000, clock, content=8000) as progress:
+        clock.now += 1
+        progress.update(250)
+    assert " 25%  2 kB/8 kB  2 kB/s  0:03 left" in terminal.getvalue()
+
+
+def test_a_remark_takes_the_bar_away_first() -> None:
+    terminal, clock = Terminal(), Clock()
+    console = Console(NORMAL, terminal)
+    progress = Progress(console, "x", 10, clock)
+    clock.now += 1
+    progress.update(5)
+    console.error("trouble")
+    assert terminal.getvalue().endswith(" \rspeccompact: trouble\n")
+
+
+@pytest.mark.parametrize(
+    ("to_stdout", "terminal", "drawn"), [(True, True, False), (True, False, True), (False, True, True)]
+)
+def test_no_bar_among_content_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, to_stdout: bool, terminal: bool, drawn: bool
+) -> None:
+    monkeypatch.setattr(sys, "stdout", Terminal() if terminal else io.StringIO())
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    assert make_console(False, False, to_stdout=to_stdout).shows_progress == drawn
 
 
 def test_it_is_not_redrawn_at_every_call() -> None:
