@@ -28,6 +28,14 @@ def names(folder: Path) -> list[bytes]:
     return sorted(os.listdir(os.fsencode(folder)))
 
 
+def wait_for_output(folder: Path) -> None:
+    """Wait until a run has begun to write."""
+    deadline = time.monotonic() + 60
+    while not list(folder.glob(".speccompact-*.tmp")):
+        assert time.monotonic() < deadline, "no temporary file appeared"
+        time.sleep(0.01)
+
+
 def test_help_loads_nothing_heavy(environment: dict[str, str], tmp_path: Path) -> None:
     script = (
         "import sys; sys.argv = ['speccompact', '--help']\n"
@@ -123,9 +131,7 @@ def test_a_stopped_run_leaves_the_old_file(
     assert process.stdin is not None
     process.stdin.write(data[:-1])
     process.stdin.flush()
-    deadline = time.monotonic() + 60
-    while not list(tmp_path.glob(".speccompact-*.tmp")) and time.monotonic() < deadline:
-        time.sleep(0.01)
+    wait_for_output(tmp_path)
     process.send_signal(signum)
     assert outcome(process)[0] == code
     assert (tmp_path / "out").read_bytes() == b"old"
@@ -138,9 +144,7 @@ def test_nohup_is_respected(environment: dict[str, str], tmp_path: Path) -> None
     process = subprocess.Popen(
         ["sh", "-c", command], cwd=tmp_path, env=environment, stdin=subprocess.PIPE, stderr=subprocess.PIPE
     )
-    deadline = time.monotonic() + 60
-    while not list(tmp_path.glob(".speccompact-*.tmp")) and time.monotonic() < deadline:
-        time.sleep(0.01)
+    wait_for_output(tmp_path)
     process.send_signal(signal.SIGHUP)
     assert outcome(process, RANDOM)[0] == 0
     assert (tmp_path / "out").exists()
@@ -158,12 +162,14 @@ def test_nohup_is_respected(environment: dict[str, str], tmp_path: Path) -> None
         (["compress", "x.bin", "-c", "-o", "one"], 2, "exclude"),
         (["compress", "--rm", "-c", "x.bin"], 2, "--rm"),
         (["compress", "--level", "10", "x.bin"], 2, "--level"),
-        (["compress", "--slot-tokens", "1000000", "x.bin"], 2, "slot_tokens"),
+        (["compress", "--slot-tokens", "1000000", "x.bin"], 2, "--slot-tokens"),
+        (["compress", "--threads", "-1", "x.bin"], 2, "--threads"),
         (["compress", "--device", "toaster", "x.bin"], 2, "toaster"),
         (["decompress", "taken"], 2, ".spc"),
         (["decompress", "-c", "taken"], 3, "taken"),
         (["decompress", "--range", "5", "taken"], 2, "START:LEN"),
         (["decompress", "--rm", "--salvage", "x.spc"], 2, "--rm"),
+        (["decompress", "--range", "1:2", "--salvage", "taken"], 2, "--range and --salvage"),
         (["verify", "taken"], 3, "taken"),
         (["inspect", "taken"], 3, "taken"),
         (["inspect", "absent"], 1, "absent"),
