@@ -41,6 +41,8 @@ TRAILER_BYTES = 16
 MAX_END_BLOCK_BYTES = 1 << 24
 """A reader takes no longer end block into memory: two million frames. It walks instead."""
 
+NO_FRAMES = "the part ends without a frame, but has one or more"
+
 _SINGLE, _MODEL, _RESERVED = 1, 2, 0x0C
 _TRAILER_STRUCT = struct.Struct("<IQ4s")
 
@@ -186,13 +188,15 @@ def parse_end_block(cursor: Cursor) -> EndBlock:
 
     Raises:
         TruncatedError: the data ends inside it.
-        DamagedError: it has another marker, or its check fails.
+        DamagedError: it has another marker, counts no frame, or its check fails.
     """
     if cursor.take(len(END), "end marker") != END:
         raise DamagedError('field "end marker" is damaged')
     index = SeekIndex.empty()
     packed = bytearray(END)
     count = cursor.varint("frame count")
+    if not count:
+        raise DamagedError(NO_FRAMES)
     packed += pack_varint(count)
     for _ in range(count):
         compressed, content = cursor.varint("frame size"), cursor.varint("frame content size")

@@ -5,7 +5,10 @@ source. A marker counts only with a valid check behind it (32 bits, over the hea
 order, so that payloads that happen to contain an archive are not mistaken for frames.
 """
 
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from speccompact.container.fields import Cursor
 from speccompact.container.format import (
@@ -24,9 +27,24 @@ from speccompact.container.format import (
 )
 from speccompact.container.framing import Frame
 from speccompact.container.seekable import FrameReader, look_ahead
+from speccompact.container.source import Source
 from speccompact.errors import FormatError, LimitError
 
-_WINDOW = 1 << 20
+T = TypeVar("T")
+
+_FIRST_WINDOW, _WINDOW = 1 << 12, 1 << 20
+"""A search begins small: in hostile data the next marker is near, and there is one after every error."""
+
+_PARSE_BUDGET = 1 << 18
+"""Markers are believed worth a look as long as no more than this, and what was passed, went into looking. Hostile data
+would else have the whole rest parsed at every marker; chance puts one marker into 4 GiB."""
+
+_REPEAT_BUDGET = 1 << 26
+"""Likewise for going back, and for looking again inside a frame that failed; after that, a salvage goes on behind the
+frame, or at the next header."""
+
+_FRAME_OR_END = re.compile(b"|".join(map(re.escape, (SYNC, END))))
+_HEADER = re.compile(re.escape(MAGIC))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +73,19 @@ def recover(reader: FrameReader, frame: Frame | None) -> Gap:
     if frame is not None and _continues(reader, frame.compressed_bytes):
         reader.pass_over(frame)
         return Gap(start, frame.content_start + frame.head.content_bytes)
+    if frame is not None:
+        if not _may_repeat(reader):
+            reader.source.skip(len(reader.source.peek(frame.compressed_bytes)) - 1)
+        reader.repeated += frame.compressed_bytes
     origin = reader.source.offset
     if not reader.header.single:
         gap = _at_end(reader, start) if frame is None else None
-        gap = gap or _scan_part(reader, start, frame is not None)
+        if gap is None and _may_repeat(reader):
+            gap = _scan_part(reader, start, frame is not None)
         if gap is not None:
             return gap
     if reader.source.seekable:
+        reader.repeated += reader.source.offset - origin
         reader.source.rewind(origin)
     known = reader.header.single and frame is not None
     if known and frame is not None:
@@ -119,7 +143,7 @@ def _at_end(reader: FrameReader, start: int) -> Gap | None:
 
     A damaged one is known by its last bytes, which are in place, and by what follows: nothing, or another part.
     """
-    if reader.source.peek(len(END)) == END:
+    if reader.source.peek(len(END)) == END and _may_look(reader.source):
         gap = _end_here(reader, start)
         if gap is not None:
             return gap
@@ -141,17 +165,37 @@ def _scan_part(reader: FrameReader, start: int, skip: bool) -> Gap | None:
     source = reader.source
     reader.patched = True
     source.skip(1 if skip else 0)
-    while window := source.peek(_WINDOW):
-        places = [place for place in (window.find(SYNC), window.find(END)) if place >= 0]
-        if not places:
-            source.skip(max(1, len(window) - len(SYNC) + 1))
-            continue
-        source.skip(min(places))
-        gap = _frame_here(reader, start) if source.peek(len(SYNC)) == SYNC else _end_here(reader, start)
-        if gap is not None:
-            return gap
-        source.skip(1)
+    return _scan(
+        source,
+        _FRAME_OR_END,
+        lambda marker: _frame_here(reader, start) if marker == SYNC else _end_here(reader, start),
+    )
+
+
+def _scan(source: Source, markers: re.Pattern[bytes], look: Callable[[bytes], T | None]) -> T | None:
+    """Go from marker to marker until `look`, called with the marker that the source stands at, finds something.
+
+    Returns:
+        What it found, or None at the end of the input. All markers are four bytes long.
+    """
+    size = _FIRST_WINDOW
+    while window := source.peek(size):
+        size, begin = min(4 * size, _WINDOW), source.offset
+        for match in markers.finditer(window):
+            source.skip(begin + match.start() - source.offset)
+            found = look(match.group()) if _may_look(source) else None
+            if found is not None:
+                return found
+        source.skip(begin + max(1, len(window) - len(SYNC) + 1) - source.offset)
     return None
+
+
+def _may_look(source: Source) -> bool:
+    return source.parsed <= _PARSE_BUDGET + source.offset
+
+
+def _may_repeat(reader: FrameReader) -> bool:
+    return reader.repeated <= _REPEAT_BUDGET + reader.source.offset
 
 
 def _frame_here(reader: FrameReader, start: int) -> Gap | None:
@@ -183,15 +227,7 @@ def _scan_header(reader: FrameReader) -> None:
     """Go to the next valid header, or to the end of the input."""
     source = reader.source
     source.skip(1 if source.peek(1) else 0)
-    while window := source.peek(_WINDOW):
-        place = window.find(MAGIC)
-        if place < 0:
-            source.skip(max(1, len(window) - len(MAGIC) + 1))
-            continue
-        source.skip(place)
-        if _header_here(reader):
-            return
-        source.skip(1)
+    _scan(source, _HEADER, lambda _: _header_here(reader) or None)
 
 
 def _header_here(reader: FrameReader) -> bool:

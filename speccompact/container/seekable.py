@@ -14,6 +14,7 @@ from speccompact.container.format import (
     END,
     HEAD_CHECK_BYTES,
     MAX_END_BLOCK_BYTES,
+    NO_FRAMES,
     SINGLE_HEAD_CHECK_BYTES,
     SYNC,
     TRAILER_BYTES,
@@ -91,6 +92,8 @@ def look_ahead(source: Source, passed: int, most: int, parse: Callable[[Cursor],
             size = min(most, 4 * size)
         else:
             return value, data[: cursor.position]
+        finally:
+            source.parsed += cursor.position if size <= _FIRST_LOOK else len(data)
 
 
 class FrameReader:
@@ -107,6 +110,7 @@ class FrameReader:
         ordinal, content_start: what the next frame of this part must say: frames and content bytes so far.
         complete: whether every frame of this part was accepted, so that the content check can be compared.
         patched: whether a salvage has passed frames unread, so that `index` has holes.
+        repeated: bytes that a salvage has searched or decoded in vain and goes through again, so that it can stop.
     """
 
     def __init__(self, source: Source, limits: Limits) -> None:
@@ -120,6 +124,7 @@ class FrameReader:
         self.index = SeekIndex.empty()
         self.complete = True
         self.patched = False
+        self.repeated = 0
         self._limits = limits
         self._digest = hashlib.sha256()
 
@@ -255,6 +260,8 @@ class FrameReader:
         )
 
     def _leave_part(self) -> None:
+        if not self.ordinal:
+            raise DamagedError(NO_FRAMES)
         if self.patched:
             block, raw = look_ahead(self.source, 0, MAX_END_BLOCK_BYTES, parse_end_block)
             if block.header != self.header_bytes or sum(block.index.content) != self.content_start:

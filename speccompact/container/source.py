@@ -13,6 +13,7 @@ class Source:
 
     Attributes:
         offset: bytes skipped so far, counted from where the stream stood at the start.
+        parsed: bytes that structures were looked for in, ahead of `offset`; a salvage bounds them.
         seekable: whether `rewind` works and long skips cost nothing.
     """
 
@@ -21,6 +22,7 @@ class Source:
         self._buffer = bytearray()
         self._ended = False
         self.offset = 0
+        self.parsed = 0
         self.seekable = bool(getattr(stream, "seekable", bool)())
         self._origin = stream.tell() if self.seekable else 0
 

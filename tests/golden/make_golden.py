@@ -187,6 +187,7 @@ def invalid() -> dict[str, bytes]:
         "slot_beyond_the_format.DamagedError": part(model, b"\x10" + pack_varint(9000) * 2 + b"\x01", b"\x01"),
         "zstd_bomb.DamagedError": zstd_part(pack_zstd(bytes(8_000_000)), 1000),
         "zstd_short.DamagedError": zstd_part(pack_zstd(bytes(999)), 1000),
+        "no_frames.DamagedError": raw_part([]),
         "zstd_of_four_gigabytes.DamagedError": zstd_part(
             b"\xc0" + (1 << 32).to_bytes(8, "little") + b"\x55\0\0\x18abc", 99
         ),

@@ -44,7 +44,7 @@ def test_headers_come_back(header: FileHeader) -> None:
     assert cursor.position == len(data)
 
 
-@given(st.lists(st.tuples(sizes, sizes), max_size=20), headers, st.binary(min_size=8, max_size=8))
+@given(st.lists(st.tuples(sizes, sizes), min_size=1, max_size=20), headers, st.binary(min_size=8, max_size=8))
 def test_end_blocks_come_back(frames: list[tuple[int, int]], header: FileHeader, check: bytes) -> None:
     index = SeekIndex(array("Q", [frame[0] for frame in frames]), array("Q", [frame[1] for frame in frames]))
     block = EndBlock(index, pack_header(header), check)

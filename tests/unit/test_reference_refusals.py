@@ -83,6 +83,8 @@ INVALID = {
     "a model slot without identity": raw("10 06 02 01", b"\1"),
     "wrong slot check": raw("12 06", HELLO + b"\0"),
     "zstd with bytes behind it": zstd(lambda payload: payload + b"\0"),
+    "a multi-frame part without frames": multi_part([]),
+    "zstd with a content size": zstd(lambda payload: b"\x40\0" + payload[1:]),
     "zstd cut": zstd(lambda payload: payload[:-1]),
     "zstd with a window beyond 8 MiB": zstd(lambda payload: payload[:1] + bytes([13 << 3 | 1]) + payload[2:]),
     "ordinal 1 first": multi_part([HELLO, HELLO], [(1, 0), (1, 6)]),

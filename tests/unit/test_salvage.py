@@ -3,7 +3,15 @@ import io
 import pytest
 
 from speccompact import api
-from speccompact.container.format import TRAILER_BYTES
+from speccompact.container import salvage as salvaging
+from speccompact.container.fields import pack_varint
+from speccompact.container.format import END, MAGIC, SYNC, TRAILER_BYTES
+from speccompact.container.framing import Frame
+from speccompact.container.limits import Limits
+from speccompact.container.salvage import recover
+from speccompact.container.seekable import FrameReader
+from speccompact.container.source import Source
+from speccompact.errors import DamagedError, FormatError
 from speccompact.streams.summary import LostRange, Summary
 from tests.archives import Pipe, noise, raw_part, raw_single
 from tests.unit.test_seekable import frames_of
@@ -126,3 +134,69 @@ def test_no_archive_at_all(data: bytes) -> None:
     assert content == b""
     assert [(lost.start, lost.stop) for lost in summary.lost] == [(0, None)]
     assert isinstance(summary.lost[0], LostRange)
+
+
+class CountingSource(Source):
+    """Counts the bytes that `peek` has handed out."""
+
+    peeked = 0
+
+    def peek(self, size: int) -> bytes:
+        data = super().peek(size)
+        self.peeked += len(data)
+        return data
+
+
+HEADER = frames_of(PART)[0]
+HOSTILE = {
+    "end markers": HEADER + (END + pack_varint(1 << 40)) * 3000,
+    "sync markers": HEADER + SYNC * 20_000,
+    "sync markers that promise many slots": HEADER + (SYNC + b"\x01\0\0" + pack_varint(4096)) * 3000,
+    "magic numbers": MAGIC * 20_000,
+    "headers": HEADER * 3000,
+    "headers with end markers": (HEADER + END + pack_varint(1 << 40)) * 3000,
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_data_are_looked_at_a_bounded_number_of_times(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(salvaging, "_REPEAT_BUDGET", 1 << 20)
+    data = HOSTILE[name]
+    source = CountingSource(io.BytesIO(data))
+    reader = FrameReader(source, Limits())
+    while True:
+        try:
+            assert reader.next() is None
+            break
+        except FormatError:
+            recover(reader, None)
+    assert source.parsed <= (1 << 18) + 3 * len(data)
+    assert source.peeked <= 600 * len(data)
+
+
+def test_frames_within_frames_are_not_decoded_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every head is good and promises all that follows, every payload is not what its check says."""
+    monkeypatch.setattr(salvaging, "_REPEAT_BUDGET", 1 << 16)
+    head = frames_of(raw_part([bytes(20_000)]))[1][:14]
+    data = HEADER + head * 2000
+    source = CountingSource(io.BytesIO(data))
+    reader = FrameReader(source, Limits())
+    while (frame := next_frame(reader)) is not None:
+        with pytest.raises(DamagedError):
+            frame.split_payload(reader.data(frame))
+        recover(reader, frame)
+    assert source.peeked <= 30 * len(data)
+
+
+def next_frame(reader: FrameReader) -> Frame | None:
+    while True:
+        try:
+            return reader.next()
+        except FormatError:
+            recover(reader, None)
+
+
+def test_a_part_without_frames_is_passed() -> None:
+    content, summary = salvage(raw_part([]) + PART)
+    assert content == WHOLE
+    assert ranges(summary) == [(0, 0)]

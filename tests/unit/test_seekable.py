@@ -2,6 +2,7 @@ import io
 
 import pytest
 
+from speccompact import api
 from speccompact.container.format import SYNC, FileHeader
 from speccompact.container.framing import Frame
 from speccompact.container.limits import Limits
@@ -142,3 +143,10 @@ def test_a_model_in_the_header_costs_twelve_bytes() -> None:
 def test_sync_marker_inside_a_payload() -> None:
     contents = [SYNC * 10, raw_part([b"inner"]), b"last"]
     assert [content for _, content in read(raw_part(contents))] == contents
+
+
+def test_a_part_without_frames_is_refused() -> None:
+    with pytest.raises(DamagedError, match="without a frame"):
+        read(raw_part([]))
+    with pytest.raises(DamagedError, match="without a frame"):
+        api.open(io.BytesIO(raw_part([])))
