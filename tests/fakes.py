@@ -77,20 +77,24 @@ class FakeCodec:
     """A lane is the check, then a byte for each token, two for each escape.
 
     Attributes:
+        passes: one for each slot encoded (all its positions at once), one for each symbol decoded, as `SlotCodec` counts.
         encoded, decoded: slots asked for so far.
+        calls: how often `encode` or `decode` was called.
     """
 
     def __init__(self, target: FakeTarget) -> None:
         self.target = target
         self.passes = 0
+        self.calls = 0
         self.encoded = 0
         self.decoded = 0
 
     def encode(
         self, slots: Sequence[Symbols], checks: Sequence[int], tick: Callable[[int], None] | None = None
     ) -> list[FakeSlot]:
+        self.calls += 1
         self.encoded += len(slots)
-        self.passes += 1
+        self.passes += len(slots)
         lanes = []
         for symbols, check in zip(slots, checks, strict=True):
             lane = bytearray([check])
@@ -104,8 +108,9 @@ class FakeCodec:
     def decode(
         self, slots: Sequence[CodedSlot], tick: Callable[[int], None] | None = None
     ) -> list[FakeSlot | DamagedError]:
+        self.calls += 1
         self.decoded += len(slots)
-        self.passes += max((slot.tokens for slot in slots), default=0)
+        self.passes += sum(slot.tokens for slot in slots)
         found: list[FakeSlot | DamagedError] = []
         for slot in slots:
             lane = iter(slot.payload)

@@ -96,6 +96,8 @@ def _encode_model(
         piece = content[slot.start : slot.stop]
         if slot.symbols is not None and from_utf8(vocabulary.join(slot.symbols), slot.charset) == piece:
             sound.append((slot, slot.symbols, piece))
+    if not sound:
+        return {}, 0
     with engine.lock:
         before = engine.codec.passes
         lanes = engine.codec.encode(

@@ -37,7 +37,7 @@ def test_each_slot_takes_the_smallest_kind() -> None:
     assert kinds(built) == [Kind.MODEL, Kind.ZSTD, Kind.MODEL, Kind.RAW, Kind.MODEL]
     content, passes = decode_frame(built.head, built.payload, lambda: engines.engine)
     assert content == b"".join(pieces)
-    assert passes > 0
+    assert passes == built.head.tokens
 
 
 def test_neighbours_that_the_model_loses_are_merged() -> None:
@@ -54,7 +54,7 @@ def test_a_frame_that_zstd_does_best_is_one_slot() -> None:
     built = encode([text, text, text, text], engines)
     assert kinds(built) == [Kind.ZSTD]
     assert engines.codec.encoded == 4
-    assert built.passes == 1
+    assert built.passes == engines.codec.passes == 4
 
 
 def test_what_needs_no_model_does_not_call_it() -> None:
@@ -71,6 +71,7 @@ def test_symbols_that_do_not_come_back_are_not_trusted() -> None:
     wrong = [SlotPlan(0, len(text), 0, engines.engine.tokenizer.encode(prose(900, 5)))]
     built = encode_frame(text, wrong, lambda: engines.engine)
     assert kinds(built) == [Kind.ZSTD]
+    assert built.passes == engines.codec.calls == 0
     assert decode_frame(built.head, built.payload, no_engine)[0] == text
 
 
