@@ -13,14 +13,16 @@ DEFAULT = "smollm2-135m"
 
 
 def main(model: str) -> None:
-    """Flip one byte in the middle of an archive of the log beside this script."""
-    log = Path(__file__).with_name("service.log").read_bytes()
+    """Flip one bit in the last frame of an archive of the essay beside this script."""
+    essay = Path(__file__).with_name("essay.txt").read_bytes()
     archive = io.BytesIO()
-    summary = speccompact.compress_stream(io.BytesIO(log), archive, model=model, level=1, slot_tokens=32)
-    print(f"{summary.content_bytes} bytes in {summary.frames} frames")
+    # Slots this short make two frames of a text that would be one; the archive is larger for it.
+    summary = speccompact.compress_stream(io.BytesIO(essay), archive, model=model, level=1, slot_tokens=16)
+    print(f"{summary.content_bytes} bytes in {summary.frames} frames of {summary.model_slots} model slots")
 
     damaged = bytearray(archive.getvalue())
-    damaged[len(damaged) // 2] ^= 0xFF
+    last = speccompact.inspect(archive.getvalue()).frames[-1]
+    damaged[last.offset + last.compressed_bytes // 2] ^= 0x10
 
     try:
         speccompact.decompress(bytes(damaged))
@@ -29,7 +31,7 @@ def main(model: str) -> None:
 
     rest = io.BytesIO()
     summary = speccompact.decompress_stream(io.BytesIO(damaged), rest, salvage=True)
-    print(f"salvaged {summary.content_bytes} bytes")
+    print(f"saved {summary.content_bytes} bytes")
     for lost in summary.lost:
         print(f"lost bytes {lost.start} to {lost.stop}: {lost.reason}")
 

@@ -11,6 +11,7 @@ from speccompact.bench.peers import Peer, available_peers, measure_peer
 from speccompact.errors import DamagedError
 from speccompact.streams.summary import Summary
 from tests.fakes import FakeEngines, prose
+from tests.tiny_text import STORY
 
 TEXT = prose(6000)
 
@@ -42,6 +43,30 @@ def test_sizes_are_those_of_the_library(tmp_path: Path, setting: Setting) -> Non
     assert (entry["bytes"], entry["compressed_bytes"]) == (len(TEXT), len(packed))
     assert entry["slots"] == {"model": 1, "zstd": 0, "raw": 0}
     assert report.peers == {}
+
+
+def test_programs_can_rely_on_keys_and_types(tmp_path: Path, tiny_home: Path) -> None:
+    path = tmp_path / "story"
+    path.write_text(STORY)
+    report = bench([str(path)], Setting(level=1, model="tiny"), peers=available_peers()[:1]).to_json()
+    assert {key: type(value) for key, value in report.items()} == {
+        "files": list, "peak_rss_bytes": int, "machine": dict, "model": str, "level": int, "slot_tokens": type(None),
+        "threads": int, "device": str, "load_s": float, "roofline_tokens_per_s": dict,
+    }  # fmt: skip
+    files = report["files"]
+    assert isinstance(files, list)
+    (entry,) = files
+    assert {key: type(value) for key, value in entry.items()} == {
+        "path": str, "bytes": int, "compressed_bytes": int, "bpb": float, "tokens": int, "tokens_per_pass": float,
+        "encode_tokens_per_s": float, "decode_tokens_per_s": float, "encode_mb_per_s": float, "decode_mb_per_s": float,
+        "encode_s": float, "decode_s": float, "repeat": int, "ideal_bits": float, "overhead_percent": float,
+        "payload_bytes": int, "frames": int, "slots": dict, "peers": dict,
+    }  # fmt: skip
+    assert entry["slots"]["model"] > 0
+    assert entry["tokens_per_pass"] == 1.0
+    assert {key: type(value) for key, value in entry["peers"]["zstd"].items()} == {
+        "bytes": int, "bpb": float, "encode_mb_per_s": float, "decode_mb_per_s": float
+    }  # fmt: skip
 
 
 def test_an_empty_file_divides_nothing_by_zero(tmp_path: Path, setting: Setting) -> None:
