@@ -1,0 +1,44 @@
+"""What README.md says about the command line is so, and nothing of it is left out."""
+
+import re
+from collections.abc import Iterator
+
+import click
+import pytest
+
+from speccompact.params import DEFAULT_LEVEL, level_params
+from speccompact_cli.main import program
+from tests.source_tree import ROOT
+
+README = (ROOT / "README.md").read_text("utf-8")
+
+
+def commands(group: click.Group, path: str = "") -> Iterator[tuple[str, click.Command]]:
+    """Yield the commands of a group with their full names."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            yield from commands(command, f"{path}{name} ")
+        else:
+            yield path + name, command
+
+
+COMMANDS = dict(commands(program))
+
+
+def test_levels() -> None:
+    rows = re.findall(r"^\| (\d)( \(default\))? \| (\d+) \|$", README, re.MULTILINE)
+    assert [(int(level), bool(default), int(tokens)) for level, default, tokens in rows] == [
+        (level, level == DEFAULT_LEVEL, level_params(level).slot_tokens) for level in range(1, 10)
+    ]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_and_option_is_told(name: str) -> None:
+    assert f"| `{name}" in README
+    for parameter in COMMANDS[name].params:
+        if isinstance(parameter, click.Option) and not parameter.hidden:
+            names = [*parameter.opts, *parameter.secondary_opts]
+            assert any(re.search(rf"`{option}[` ]", README) for option in names), names
