@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.cli.processes import outcome, own_environment, spawn
 from tests.hostile_files import hostile_files
@@ -59,6 +60,23 @@ def test_a_model_that_is_missing_is_named(environment: dict[str, str], tmp_path:
     assert (code, out) == (4, b"")
     assert TINY_DIGEST[:16] in said
     assert "speccompact models" in said
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="the device is there")
+@pytest.mark.parametrize("device", ["cuda", "cuda:3"])
+def test_a_device_that_is_not_there(environment: dict[str, str], tmp_path: Path, device: str) -> None:
+    (tmp_path / "x").write_text(STORY)
+    code, out, said = outcome(spawn(environment, "compress", *MODEL, "--device", device, "x", cwd=tmp_path))
+    assert (code, out, f'--device is "{device}", but' in said) == (2, b"", True)
+    assert os.listdir(tmp_path) == ["x"]
+
+
+@pytest.mark.parametrize("device", ["nonsense", "cuda:x", "cuda:" + "9" * 30, "xpu", ""])
+def test_a_device_that_is_none(environment: dict[str, str], tmp_path: Path, device: str) -> None:
+    (tmp_path / "x").write_text(STORY)
+    code, out, said = outcome(spawn(environment, "compress", *MODEL, "--device", device, "x", cwd=tmp_path))
+    assert (code, out, f'--device is "{device}"' in said) == (2, b"", True)
+    assert os.listdir(tmp_path) == ["x"]
 
 
 @pytest.mark.parametrize("command", ["compress", "decompress"])
