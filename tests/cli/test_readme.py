@@ -29,7 +29,7 @@ COMMANDS = dict(commands(program))
 
 
 def test_levels() -> None:
-    rows = re.findall(r"^\| (\d)( \(default\))? \| (\d+) \|$", README, re.MULTILINE)
+    rows = re.findall(r"^\| `-(\d)`( \(default\))? \| (\d+) \|$", README, re.MULTILINE)
     assert [(int(level), bool(default), int(tokens)) for level, default, tokens in rows] == [
         (level, level == DEFAULT_LEVEL, level_params(level).slot_tokens) for level in range(1, 10)
     ]
