@@ -77,7 +77,7 @@ class FakeCodec:
     """A lane is the check, then a byte for each token, two for each escape.
 
     Attributes:
-        passes: one for each slot encoded (all its positions at once), one for each symbol decoded, as `SlotCodec` counts.
+        passes: as `SlotCodec` counts: one for each slot encoded, all its positions at once, and each symbol decoded.
         encoded, decoded: slots asked for so far.
         calls: how often `encode` or `decode` was called.
     """

@@ -191,7 +191,7 @@ def parse_end_block(cursor: Cursor) -> EndBlock:
         DamagedError: it has another marker, counts no frame, or its check fails.
     """
     if cursor.take(len(END), "end marker") != END:
-        raise DamagedError('field "end marker" is damaged')
+        raise DamagedError('field "end marker" is wrong')
     index = SeekIndex.empty()
     packed = bytearray(END)
     count = cursor.varint("frame count")
@@ -205,7 +205,7 @@ def parse_end_block(cursor: Cursor) -> EndBlock:
     try:
         header = pack_header(parse_header(cursor))
     except NotSpecCompactError:
-        raise DamagedError('field "header copy" is damaged') from None
+        raise DamagedError('field "header copy" is wrong') from None
     content_check = cursor.take(CONTENT_CHECK_BYTES, "content check")
     check = cursor.take(HEAD_CHECK_BYTES, "index check")
     if check != sha_prefix(HEAD_CHECK_BYTES, header, bytes(packed), header, content_check):
@@ -224,5 +224,5 @@ def parse_trailer(data: bytes) -> tuple[int, int]:
         raise TruncatedError('the data ends inside field "trailer"')
     block_bytes, file_bytes, magic = _TRAILER_STRUCT.unpack(data)
     if magic != TRAILER:
-        raise DamagedError('field "trailer" is damaged')
+        raise DamagedError('field "trailer" is wrong')
     return block_bytes, file_bytes

@@ -17,7 +17,7 @@ from speccompact.container.format import (
 )
 from speccompact.container.frames import FrameHead, pack_frame_head
 from speccompact.container.limits import Limits
-from speccompact.errors import DamagedError, LimitError, TruncatedError
+from speccompact.errors import DamagedError, FormatError, LimitError, TruncatedError
 
 
 def pack_single(header: FileHeader, head: FrameHead, payload: bytes, content: bytes) -> bytes:
@@ -102,7 +102,7 @@ class Frame:
         if not self.header.single and data[stop : stop + PAYLOAD_CHECK_BYTES] != sha_prefix(
             PAYLOAD_CHECK_BYTES, payload
         ):
-            raise DamagedError(f"{self.name}: the payload check fails; decompress --salvage recovers the other frames")
+            raise DamagedError(f"{self.name} is damaged: the payload check fails")
         return payload
 
     def verify(self, data: bytes, content: bytes) -> None:
@@ -113,18 +113,23 @@ class Frame:
         """
         if len(content) != self.head.content_bytes:
             raise DamagedError(
-                f"{self.name}: it holds {len(content)} bytes of content but declares {self.head.content_bytes}"
+                f"{self.name} is damaged: it holds {len(content)} bytes of content, not {self.head.content_bytes}"
             )
         stop = self.prelude_bytes + self.head.payload_bytes
         check = data[stop + self._payload_check_bytes : self.compressed_bytes]
         payload = data[self.prelude_bytes : stop]
         if check != sha_prefix(len(check), self.header_bytes, self.head_bytes, payload, content):
-            raise DamagedError(f"{self.name}: the frame check fails; decompress --salvage recovers the other frames")
+            raise DamagedError(f"{self.name} is damaged: the frame check fails")
 
 
 def place(part: int, ordinal: int, offset: int) -> str:
     """Return the words that locate a frame in a message. Parts are named only where there is more than one."""
     return f"part {part}, frame {ordinal} at byte {offset}" if part else f"frame {ordinal} at byte {offset}"
+
+
+def locate_error(error: FormatError | LimitError, where: str) -> FormatError | LimitError:
+    """Return `error` with its place in front of the message, and whether it means damage."""
+    return type(error)(f"{where} is damaged: {error}" if isinstance(error, DamagedError) else f"{where}: {error}")
 
 
 def check_limits(head: FrameHead, limits: Limits) -> None:

@@ -5,7 +5,7 @@ import itertools
 from dataclasses import dataclass
 
 from speccompact.container.format import HEAD_CHECK_BYTES
-from speccompact.container.framing import Frame
+from speccompact.container.framing import Frame, locate_error, place
 from speccompact.container.limits import Limits
 from speccompact.container.salvage import read_last_end_block
 from speccompact.container.seekable import FrameReader
@@ -80,12 +80,21 @@ def frame_at(source: Source, limits: Limits, frames: FrameMap, number: int) -> t
     reader.part, reader.base = part, base
     source.rewind(header_offset)
     try:
-        reader.begin_part()
+        _begin_part(reader)
         source.rewind(frames.offsets[number])
         reader.ordinal, reader.content_start = number - first, frames.starts[number] - base
         frame = reader.next()
     except FormatError as error:
         raise type(error)(f"{error} (looking for content byte {frames.starts[number]})") from None
     if frame is None or frame.head.content_bytes != frames.starts[number + 1] - frames.starts[number]:
-        raise DamagedError(f"the index disagrees with frame {number - first} at byte {frames.offsets[number]}")
+        where = place(part, number - first, frames.offsets[number])
+        raise DamagedError(f"the index is damaged: it disagrees with {where}")
     return frame, reader.data(frame)
+
+
+def _begin_part(reader: FrameReader) -> None:
+    where = f"the header at byte {reader.source.offset}"
+    try:
+        reader.begin_part()
+    except FormatError as error:
+        raise locate_error(error, where) from None

@@ -67,6 +67,7 @@ def recover(reader: FrameReader, frame: Frame | None) -> Gap:
 
     Modifies: the reader's place, part and expectations; the content check of the part is given up.
     """
+    reader.salvaged = True
     start = reader.base + reader.content_start
     if reader.header is None:
         return _recover_header(reader, start)

@@ -28,11 +28,11 @@ from speccompact.container.format import (
     sha_prefix,
 )
 from speccompact.container.frames import MAX_HEAD_BYTES, FrameHead, parse_frame_head
-from speccompact.container.framing import Frame, check_limits, pack_frame, place
+from speccompact.container.framing import Frame, check_limits, locate_error, pack_frame, place
 from speccompact.container.limits import Limits
 from speccompact.container.source import Source
 from speccompact.container.writing import write_all
-from speccompact.errors import DamagedError, FormatError, LimitError, TruncatedError
+from speccompact.errors import DamagedError, FormatError, LimitError, NotSpecCompactError, TruncatedError
 
 T = TypeVar("T")
 
@@ -110,6 +110,7 @@ class FrameReader:
         ordinal, content_start: what the next frame of this part must say: frames and content bytes so far.
         complete: whether every frame of this part was accepted, so that the content check can be compared.
         patched: whether a salvage has passed frames unread, so that `index` has holes.
+        salvaged: whether a salvage has passed damage in any part.
         repeated: bytes that a salvage has searched or decoded in vain and goes through again, so that it can stop.
     """
 
@@ -124,6 +125,7 @@ class FrameReader:
         self.index = SeekIndex.empty()
         self.complete = True
         self.patched = False
+        self.salvaged = False
         self.repeated = 0
         self._limits = limits
         self._digest = hashlib.sha256()
@@ -142,9 +144,17 @@ class FrameReader:
                 if self.header is None or self.header.single or self.source.peek(len(END)) != END:
                     return self._read_head()
                 self._leave_part()
+            except NotSpecCompactError as error:
+                raise NotSpecCompactError(self._foreign(error)) from None
             except (FormatError, LimitError) as error:
-                where = place(self.part, self.ordinal, self.source.offset)
-                raise type(error)(f"{where}: {error}") from None
+                raise locate_error(error, place(self.part, self.ordinal, self.source.offset)) from None
+
+    def _foreign(self, error: NotSpecCompactError) -> str:
+        where = place(self.part, self.ordinal, self.source.offset)
+        if not self.part:
+            return f"this is not a SpecCompact file: {error} ({where})"
+        before = "" if self.salvaged else f" behind {self.source.offset} good bytes"
+        return f"what follows{before} is not a SpecCompact file: {error} ({where})"
 
     def data(self, frame: Frame) -> bytes:
         """Return the compressed bytes of the frame that `next` gave, as far as there are any."""
@@ -209,8 +219,10 @@ class FrameReader:
             if self.part == 0:
                 raise TruncatedError("there is no data: not even the magic number of an archive")
             return False
+        self.source.several |= self.part > 0
         header, header_bytes = look_ahead(self.source, 0, _FIRST_LOOK, parse_header)
         if not header.single:
+            self.source.several = True
             check = self.source.peek(len(header_bytes) + HEAD_CHECK_BYTES)[len(header_bytes) :]
             compare("header check", check, sha_prefix(HEAD_CHECK_BYTES, header_bytes))
             self.source.skip(len(header_bytes) + HEAD_CHECK_BYTES)
@@ -222,8 +234,7 @@ class FrameReader:
         if frame.head.ordinal != self.ordinal or frame.head.start != self.content_start:
             raise DamagedError(
                 f"frame {frame.head.ordinal} (content from byte {frame.head.start}) stands where frame {self.ordinal} "
-                f"(content from byte {self.content_start}) belongs: frames are missing or out of order; decompress "
-                "--salvage recovers what is there"
+                f"(content from byte {self.content_start}) belongs: frames are missing or out of order"
             )
         return frame
 
@@ -285,4 +296,4 @@ def compare(field: str, found: bytes, expected: bytes) -> None:
         return
     if len(found) < len(expected):
         raise TruncatedError(f'the data ends inside field "{field}"')
-    raise DamagedError(f'field "{field}" is damaged')
+    raise DamagedError(f'field "{field}" is wrong')

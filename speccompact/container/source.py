@@ -14,6 +14,8 @@ class Source:
     Attributes:
         offset: bytes skipped so far, counted from where the stream stood at the start.
         parsed: bytes that structures were looked for in, ahead of `offset`; a salvage bounds them.
+        several: whether a reader has seen that more than one frame may be here: the header of a multi-frame part, or
+            data behind a part.
         seekable: whether `rewind` works and long skips cost nothing.
     """
 
@@ -23,6 +25,7 @@ class Source:
         self._ended = False
         self.offset = 0
         self.parsed = 0
+        self.several = False
         self.seekable = bool(getattr(stream, "seekable", bool)())
         self._origin = stream.tell() if self.seekable else 0
 

@@ -14,6 +14,7 @@ from speccompact.container.source import Source
 from speccompact.container.writing import write_all
 from speccompact.errors import FormatError, LimitError, ModelDamagedError, UnsupportedError
 from speccompact.params import EXACT_VERSION, PRECISION
+from speccompact.streams.advising import advising
 from speccompact.streams.engine import Engine, Engines
 from speccompact.streams.framecodec import decode_frame
 from speccompact.streams.summary import LostRange, Progress, Summary, Tally
@@ -72,10 +73,12 @@ class StreamDecompressor:
 
     def run(self, stream: BinaryIO) -> Summary:
         """Decode everything; the first damage raises."""
-        reader = FrameReader(Source(stream), self._limits)
-        while (frame := reader.next()) is not None:
-            self._expect(frame.head.content_bytes)
-            self._write(self._decode(reader, frame))
+        source = Source(stream)
+        reader = FrameReader(source, self._limits)
+        with advising(source):
+            while (frame := reader.next()) is not None:
+                self._expect(frame.head.content_bytes)
+                self._write(self._decode(reader, frame))
         return self._finish(reader)
 
     def run_salvage(self, stream: BinaryIO) -> Summary:
@@ -100,8 +103,12 @@ class StreamDecompressor:
     def run_range(self, stream: BinaryIO, start: int, length: int) -> Summary:
         """Decode the frames that hold content bytes [start, start + length) and write those bytes."""
         source = Source(stream)
-        if not source.seekable:
+        with advising(source):
+            if source.seekable:
+                return self._run_range_seeking(source, start, length)
             return self._run_range_forward(source, start, start + length)
+
+    def _run_range_seeking(self, source: Source, start: int, length: int) -> Summary:
         frames = locate(source, self._limits)
         stop = min(start + length, frames.content_bytes)
         position = start

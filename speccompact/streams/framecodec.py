@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from speccompact.container.format import sha_prefix
 from speccompact.container.frames import TOKENS_PER_BYTE, FrameHead, Kind, Slot, pack_frame_head
+from speccompact.container.framing import locate_error
 from speccompact.errors import DamagedError, UnsupportedError
 from speccompact.streams.engine import CodedSlot, DecodedSlot, Engine, Symbols, Tick
 from speccompact.streams.zstdslots import pack_zstd, unpack_zstd
@@ -203,21 +204,23 @@ def _decode_plain(index: int, slot: Slot, payload: bytes, check: int) -> bytes:
         if slot_check(piece) != check:
             raise DamagedError("its check fails")
     except DamagedError as error:
-        raise DamagedError(f"slot {index} ({slot.kind.name.lower()}): {error}") from None
+        raise DamagedError(f"slot {index} ({slot.kind.name.lower()}) is damaged: {error}") from None
     return piece
 
 
 def _decode_text(index: int, charset: int, result: DecodedSlot | DamagedError, engine: Engine, left: int) -> bytes:
     """Return the content of a model slot, of which `left` bytes at most can belong to the frame."""
     if isinstance(result, DamagedError):
-        raise DamagedError(f"slot {index} (model): {result}")
+        raise DamagedError(f"slot {index} (model) is damaged: {result}")
     vocabulary = engine.codec.target.vocabulary
     if int(vocabulary.lengths[result.symbols].sum()) > TOKENS_PER_BYTE * left:
-        raise DamagedError(f"slot {index} (model): its symbols spell more than the {left} bytes left in the frame")
+        raise DamagedError(
+            f"slot {index} (model) is damaged: its symbols spell more than the {left} bytes left in the frame"
+        )
     try:
         piece = from_utf8(vocabulary.join(result.symbols), charset)
     except (DamagedError, UnsupportedError) as error:
-        raise type(error)(f"slot {index} (model): {error}") from None
+        raise locate_error(error, f"slot {index} (model)") from None
     if slot_check(piece) != result.check:
-        raise DamagedError(f"slot {index} (model): its check fails")
+        raise DamagedError(f"slot {index} (model) is damaged: its check fails")
     return piece

@@ -10,6 +10,7 @@ from speccompact.container.framing import Frame
 from speccompact.container.limits import Limits
 from speccompact.container.seekable import FrameReader
 from speccompact.container.source import Source
+from speccompact.streams.advising import advising
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,15 +133,17 @@ def inspect_file(stream: BinaryIO, limits: Limits) -> FileInfo:
         FormatError: the structure is damaged. Payload and content checks are not compared.
         LimitError: a frame is larger than the limits allow.
     """
-    reader = FrameReader(Source(stream), limits)
+    source = Source(stream)
+    reader = FrameReader(source, limits)
     parts: list[PartInfo] = []
     frames: list[FrameInfo] = []
-    while (frame := reader.next()) is not None:
-        if len(parts) == frame.part:
-            parts.append(_part_info(frame.header))
-        if frame.head.slots:
-            frames.append(_frame_info(frame))
-        reader.pass_over(frame)
+    with advising(source):
+        while (frame := reader.next()) is not None:
+            if len(parts) == frame.part:
+                parts.append(_part_info(frame.header))
+            if frame.head.slots:
+                frames.append(_frame_info(frame))
+            reader.pass_over(frame)
     return FileInfo(FORMAT_VERSION, reader.source.offset, reader.base, tuple(parts), tuple(frames))
 
 

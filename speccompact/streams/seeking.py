@@ -7,6 +7,7 @@ from speccompact.container.limits import Limits
 from speccompact.container.locating import frame_at, locate
 from speccompact.container.source import Source
 from speccompact.errors import ArgumentError
+from speccompact.streams.advising import advising
 from speccompact.streams.decompressing import FrameDecoder
 from speccompact.streams.engine import Engines
 
@@ -32,7 +33,8 @@ class SeekableContent(io.RawIOBase):
         self._close_stream = close_stream
         self._limits = limits
         self._source = Source(stream)
-        self._frames = locate(self._source, limits)
+        with advising(self._source):
+            self._frames = locate(self._source, limits)
         self._decoder = FrameDecoder(engines)
         self._position = 0
         self._number = -1
@@ -71,10 +73,11 @@ class SeekableContent(io.RawIOBase):
             return 0
         number = self._frames.find(self._position)
         if number != self._number:
-            frame, data = frame_at(self._source, self._limits, self._frames, number)
             self._number, self._content = -1, b""
-            content, _ = self._decoder.decode(frame, data)
-            frame.verify(data, content)
+            with advising(self._source):
+                frame, data = frame_at(self._source, self._limits, self._frames, number)
+                content, _ = self._decoder.decode(frame, data)
+                frame.verify(data, content)
             self._number, self._content = number, content
         start = self._position - self._frames.starts[number]
         piece = self._content[start : start + len(buffer)]

@@ -90,7 +90,7 @@ def test_a_wrong_slot_check() -> None:
     engines = FakeEngines()
     built = encode([prose(800)], engines)
     payload = bytes([built.payload[0] ^ 1]) + built.payload[1:]
-    with pytest.raises(DamagedError, match=r"slot 0 .model.: its check fails"):
+    with pytest.raises(DamagedError, match=r"slot 0 .model. is damaged: its check fails"):
         decode_frame(built.head, payload, lambda: engines.engine)
 
 
