@@ -185,13 +185,19 @@ def remove_source(source: Source) -> None:
     """Delete an input after its output was committed (``--rm``).
 
     Raises:
-        ArgumentError: the input is no regular file under its own name (standard input, a link, a device).
-        OSError: it cannot be removed, or is no longer the file that was read.
+        ArgumentError: the input is no regular file under its own name (standard input, a link, a device), or is no
+            longer the file that was read: replaced, written to or cut since it was opened.
+        OSError: it cannot be removed.
     """
     if source.status is None or os.path.islink(source.path):
         raise ArgumentError(f"{shown(source.path)}: only a regular file can be removed; it is kept")
-    if not os.path.samestat(os.lstat(source.path), source.status):
+    now, then = os.lstat(source.path), source.status
+    if not os.path.samestat(now, then):
         raise ArgumentError(f"{shown(source.path)}: was replaced meanwhile; it is kept")
+    if (now.st_size, now.st_mtime_ns) != (then.st_size, then.st_mtime_ns):
+        raise ArgumentError(
+            f"{shown(source.path)}: was changed meanwhile; it is kept, and the output has what was read"
+        )
     os.unlink(source.path)
 
 

@@ -15,15 +15,13 @@ from collections.abc import Callable
 from typing import Any
 
 import llvmlite.binding
+import numba
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 WIDTH = 64
 """The head width that these loops are written for."""
-
-MAX_GROUP = 3
-"""Query heads that share keys and values in one sweep: more would not fit the vector registers."""
 
 KEY_STEP = 16
 """`dots` reads and writes whole multiples of this many keys."""
@@ -41,8 +39,14 @@ llvmlite.binding.initialize_native_asmparser()
 
 
 def available() -> bool:
-    """Whether this CPU has the instructions."""
-    features = llvmlite.binding.get_host_cpu_features()
+    """Whether this CPU has the instructions, and Numba compiles for this CPU and no other."""
+    pinned = ("CPU_NAME", "CPU_FEATURES", "DISABLE_JIT")
+    if any(getattr(numba.config, name, None) for name in pinned):
+        return False
+    try:
+        features = llvmlite.binding.get_host_cpu_features()
+    except RuntimeError:
+        return False
     return all(features.get(name, False) for name in ("avx512f", "avx512bw", "avx512vnni"))
 
 

@@ -180,7 +180,7 @@ def _read_name(path: Path) -> tuple[str, str] | None:
     try:
         entry = json.loads(path.read_bytes())
         digest, source = entry["digest"], entry.get("source", "")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
     if not isinstance(digest, str) or not isinstance(source, str):
         return None

@@ -156,6 +156,22 @@ def test_a_device_is_written_in_place(source: Source) -> None:
     assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
 
 
+@pytest.mark.parametrize("change", ["append", "cut", "rewrite"])
+def test_an_input_that_changed_meanwhile_is_kept(change: str, source: Source) -> None:
+    with open(source.path, "r+b") as file:
+        if change == "append":
+            file.seek(0, os.SEEK_END)
+            file.write(b"one more line\n")
+        elif change == "cut":
+            file.truncate(1)
+        else:
+            file.write(b"X")
+    os.utime(source.path, ns=(0, 12345 if change == "rewrite" else source.status.st_mtime_ns if source.status else 0))
+    with pytest.raises(ArgumentError, match="changed meanwhile"):
+        remove_source(source)
+    assert os.path.exists(source.path)
+
+
 def test_a_removed_input_was_the_one_that_was_read(tmp_path: Path, source: Source) -> None:
     replacement = tmp_path / "replacement"
     replacement.write_bytes(NEW)

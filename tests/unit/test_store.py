@@ -107,7 +107,8 @@ def test_files_that_are_not_ours_are_ignored(home: Path) -> None:
     model = add("m")
     (home / "models" / "notes.txt").touch()
     (home / "models" / "short.exact").touch()
-    for index, text in enumerate(("", "[]", "{}", '{"digest": 1}', '{"digest": "00", "source": 5}', "\xff")):
+    deep = "[" * 100_000
+    for index, text in enumerate(("", "[]", "{}", '{"digest": 1}', '{"digest": "00", "source": 5}', "\xff", deep)):
         (home / "names" / f"broken{index}.json").write_text(text, encoding="latin-1")
     (home / "names" / "dangling.json").write_text(json.dumps({"digest": "00" * 32, "source": ""}))
     assert list_models() == [model]
