@@ -57,11 +57,11 @@ _LEVELS = {
     2: CodecParams(512, 64),
     3: CodecParams(1024, 64),
     4: CodecParams(1536, 64),
-    5: CodecParams(2048, 64),
-    6: CodecParams(3072, 42),
-    7: CodecParams(4096, 32),
-    8: CodecParams(6144, 21),
-    9: CodecParams(8192, 16),
+    5: CodecParams(2048, 56),
+    6: CodecParams(3072, 37),
+    7: CodecParams(4096, 28),
+    8: CodecParams(6144, 18),
+    9: CodecParams(8192, 14),
 }
 
 
