@@ -1,13 +1,12 @@
 """Where the frames of a seekable input are: from the index in one read, or by walking from head to head."""
 
 import bisect
-import itertools
 from dataclasses import dataclass
 
 from speccompact.container.format import HEAD_CHECK_BYTES
 from speccompact.container.framing import Frame, locate_error, place
 from speccompact.container.limits import Limits
-from speccompact.container.salvage import read_last_end_block
+from speccompact.container.partindex import read_part_index
 from speccompact.container.seekable import FrameReader
 from speccompact.container.source import Source
 from speccompact.errors import DamagedError, FormatError
@@ -47,13 +46,12 @@ def locate(source: Source, limits: Limits) -> FrameMap:
         LimitError: a frame is larger than the limits allow.
     """
     reader = FrameReader(source, limits)
-    block = read_last_end_block(reader)
-    if block is not None:
-        first = len(block.header) + HEAD_CHECK_BYTES
-        offsets = list(itertools.accumulate(block.index.compressed, initial=first))[:-1]
-        starts = list(itertools.accumulate(block.index.content, initial=0))
-        return FrameMap(offsets, starts, [(0, 0, 0, 0)])
-    offsets, starts, parts = [], [], []
+    index = read_part_index(source, source.tail(0)[1])
+    if index is not None and index.start == source.offset:
+        return FrameMap(index.offsets[:-1].tolist(), index.starts.tolist(), [(0, 0, 0, 0)])
+    offsets: list[int] = []
+    starts: list[int] = []
+    parts: list[tuple[int, int, int, int]] = []
     part = -1
     while (frame := reader.next()) is not None:
         if frame.part != part:

@@ -1,14 +1,12 @@
-"""Finding the way again after damage: where is the next frame that can be trusted, and what lies between?
+"""Getting on after damage: where is the next frame that can be trusted, and what lies between?
 
-Called after `FrameReader.next`, or the decoding of the frame it gave, has failed; the frame is then still ahead in the
-source. A marker counts only with a valid check behind it (32 bits, over the header of this very part), and only in
-order, so that payloads that happen to contain an archive are not mistaken for frames.
+The index of the part, where it is intact, knows every place, and nothing is searched. Without it a marker counts only
+with a valid check behind it (32 bits, over the header of this very part), in order, and at the head of a chain that no
+payload could hold (`scanning`): payloads may hold an archive whose header is the same.
 """
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
 
 from speccompact.container.fields import Cursor
 from speccompact.container.format import (
@@ -19,31 +17,23 @@ from speccompact.container.format import (
     SYNC,
     TRAILER,
     TRAILER_BYTES,
-    EndBlock,
     parse_end_block,
     parse_header,
-    parse_trailer,
     sha_prefix,
 )
 from speccompact.container.framing import Frame
+from speccompact.container.partindex import PartIndex, read_part_index, trailing_parts
+from speccompact.container.scanning import Survey, agrees, may_look, part_shift, scan
 from speccompact.container.seekable import FrameReader, look_ahead
-from speccompact.container.source import Source
-from speccompact.errors import FormatError, LimitError
-
-T = TypeVar("T")
-
-_FIRST_WINDOW, _WINDOW = 1 << 12, 1 << 20
-"""A search begins small: in hostile data the next marker is near, and there is one after every error."""
-
-_PARSE_BUDGET = 1 << 18
-"""Markers are believed worth a look as long as no more than this, and what was passed, went into looking. Hostile data
-would else have the whole rest parsed at every marker; chance puts one marker into 4 GiB."""
+from speccompact.errors import FormatError, LimitError, TruncatedError
 
 _REPEAT_BUDGET = 1 << 26
-"""Likewise for going back, and for looking again inside a frame that failed; after that, a salvage goes on behind the
-frame, or at the next header."""
+"""So many bytes, and those of the input once more, may be looked at in vain and gone through again; after that, a
+salvage goes on behind the frame that failed, or at the next header."""
 
-_FRAME_OR_END = re.compile(b"|".join(map(re.escape, (SYNC, END))))
+_PROBE_BYTES = 1 << 16
+"""What a look at a header that leads nowhere is reckoned to cost, besides what it passes."""
+
 _HEADER = re.compile(re.escape(MAGIC))
 
 
@@ -58,190 +48,187 @@ class Gap:
     stop: int | None
 
 
-def recover(reader: FrameReader, frame: Frame | None) -> Gap:
-    """Pass the damage that `reader` stands at, so that its `next` can go on.
+class Salvage:
+    """Passes the damage that `reader` meets. Its source must be seekable, and stand at the beginning of the archive."""
 
-    Args:
-        reader: after an error.
-        frame: the frame that failed after `next` gave it, or None if `next` itself failed.
+    def __init__(self, reader: FrameReader) -> None:
+        self._reader = reader
+        self._source = reader.source
+        self._length = reader.source.tail(0)[1]
+        self._parts: dict[int, int] | None = None
+        self._index: PartIndex | None = None
+        self._sought = -1
+        self._repeated = 0
 
-    Modifies: the reader's place, part and expectations; the content check of the part is given up.
-    """
-    reader.salvaged = True
-    start = reader.base + reader.content_start
-    if reader.header is None:
-        return _recover_header(reader, start)
-    if frame is not None and _continues(reader, frame.compressed_bytes):
-        reader.pass_over(frame)
-        return Gap(start, frame.content_start + frame.head.content_bytes)
-    if frame is not None:
-        if not _may_repeat(reader):
-            reader.source.skip(len(reader.source.peek(frame.compressed_bytes)) - 1)
-        reader.repeated += frame.compressed_bytes
-    origin = reader.source.offset
-    if not reader.header.single:
-        gap = _at_end(reader, start) if frame is None else None
-        if gap is None and _may_repeat(reader):
-            gap = _scan_part(reader, start, frame is not None)
-        if gap is not None:
-            return gap
-    if reader.source.seekable:
-        reader.repeated += reader.source.offset - origin
-        reader.source.rewind(origin)
-    known = reader.header.single and frame is not None
-    if known and frame is not None:
-        reader.content_start = frame.head.content_bytes
-    reader.finish_part()
-    _scan_header(reader)
-    return Gap(start, reader.base if known else None)
+    def recover(self, frame: Frame | None) -> Gap:
+        """Pass the damage that the reader stands at, so that its `next` can go on.
 
+        Args:
+            frame: the frame that failed after `next` gave it, or None if `next` itself failed.
 
-def _recover_header(reader: FrameReader, start: int) -> Gap:
-    """Take the header from its copy in the index, or look for the next part."""
-    block = read_last_end_block(reader)
-    if block is not None:
-        header, header_bytes = parse_header(Cursor(block.header)), block.header
-        reader.enter(header, header_bytes)
-        gap = _scan_part(reader, start, False)
-        if gap is not None:
-            return gap
+        Modifies: the reader's place, part and expectations; the content check of the part is given up.
+        """
+        reader = self._reader
+        reader.salvaged = True
+        start = reader.base + reader.content_start
+        index = self._known_index()
+        if reader.header is None:
+            if index is None:
+                reader.part += 1
+                self._next_part()
+                return Gap(start, None)
+            reader.enter(parse_header(Cursor(index.header)), index.header)
+            reader.patched = True
+            self._source.rewind(index.offsets[0])
+            return Gap(start, start)
+        if index is not None and agrees(index, reader, self._source.offset):
+            return self._by_index(index, start)
+        if frame is not None and self._continues(frame.compressed_bytes):
+            reader.pass_over(frame)
+            return Gap(start, frame.content_start + frame.head.content_bytes)
+        return self._search(frame, start)
+
+    def _known_index(self) -> PartIndex | None:
+        """Return the index of the part that the reader is in, by its place at the end of the input or behind others."""
+        begin = self._reader.part_offset
+        if self._sought != begin:
+            if self._parts is None:
+                self._parts = trailing_parts(self._source)
+            self._sought = begin
+            self._index = read_part_index(self._source, self._parts.get(begin, 0))
+        return self._index
+
+    def _by_index(self, index: PartIndex, start: int) -> Gap:
+        """Give up the frame that belongs here, and go to the next, or behind the end block."""
+        reader, after = self._reader, self._reader.ordinal + 1
+        reader.patched = True
+        reader.ordinal, reader.content_start = after, index.starts[min(after, index.frames)]
+        stop = reader.base + reader.content_start
+        if after <= index.frames:
+            self._source.rewind(index.offsets[after])
+        else:
+            self._source.rewind(min(index.stop, self._length))
+            reader.finish_part()
+        return Gap(start, stop)
+
+    def _search(self, frame: Frame | None, start: int) -> Gap:
+        reader, source = self._reader, self._source
+        assert reader.header is not None
+        single = reader.header.single
+        if frame is not None:
+            if not self._may_repeat():
+                source.skip(len(source.peek(frame.compressed_bytes)) - 1)
+            self._repeated += frame.compressed_bytes
+        origin = source.offset
+        if not single:
+            gap = self._at_end(start) if frame is None else None
+            if gap is None and self._may_repeat():
+                gap = self._survey(start, frame is not None)
+            if gap is not None:
+                return gap
+        self._go_back(origin)
+        known = single and frame is not None
+        if known and frame is not None:
+            reader.content_start = frame.head.content_bytes
         reader.finish_part()
-    else:
-        reader.part += 1
-        _scan_header(reader)
-    return Gap(start, None)
+        self._next_part()
+        return Gap(start, reader.base if known else None)
 
+    def _continues(self, ahead: int) -> bool:
+        """Whether the input goes on in an orderly way `ahead` bytes further on."""
+        found = self._source.peek(ahead + len(SYNC))
+        if len(found) < ahead:
+            return False
+        assert self._reader.header is not None
+        markers = (b"", MAGIC) if self._reader.header.single else (SYNC, END)
+        return found[ahead:] in markers
 
-def read_last_end_block(reader: FrameReader) -> EndBlock | None:
-    """Return the end block of the part that begins here and ends with the input, if it can be read and trusted."""
-    if not reader.source.seekable:
-        return None
-    tail, length = reader.source.tail(TRAILER_BYTES)
-    try:
-        block_bytes, part_bytes = parse_trailer(tail)
-        if length - part_bytes != reader.source.offset or not 0 < block_bytes <= min(part_bytes, MAX_END_BLOCK_BYTES):
+    def _at_end(self, start: int) -> Gap | None:
+        """Pass an end block that stands here: a good one, maybe after frames that are missing, or a damaged one.
+
+        A damaged one is known by its last bytes, which are in place, and by what follows: nothing, or another part.
+        """
+        reader, source = self._reader, self._source
+        if source.peek(len(END)) == END and may_look(source):
+            try:
+                block, raw = look_ahead(source, 0, MAX_END_BLOCK_BYTES, parse_end_block)
+            except FormatError:
+                block, raw = None, b""
+            if block is not None and block.header == reader.header_bytes:
+                sizes = block.index.content
+                missing = len(sizes) > reader.ordinal and sum(sizes[: reader.ordinal]) == reader.content_start
+                # What the index counts too much was there only if it is missing in the input, too.
+                if missing and part_shift(block, source.offset, reader) < 0:
+                    reader.content_start = sum(sizes)
+                source.rewind(min(source.offset + len(raw) + TRAILER_BYTES, self._length))
+                reader.finish_part()
+                return Gap(start, reader.base)
+        size = len(reader.expected_end())
+        found = source.peek(size + len(MAGIC))
+        if found[size - len(TRAILER) : size] != TRAILER or found[size:] not in (b"", MAGIC):
             return None
-        tail, _ = reader.source.tail(block_bytes + TRAILER_BYTES)
-        block = parse_end_block(Cursor(tail))
-    except FormatError:
-        return None
-    before = len(block.header) + HEAD_CHECK_BYTES + sum(block.index.compressed)
-    return block if before + block_bytes + TRAILER_BYTES == part_bytes else None
+        source.skip(size)
+        reader.finish_part()
+        return Gap(start, start)
 
+    def _survey(self, start: int, skip: bool) -> Gap | None:
+        """Look through the rest of the input for what surely is of this part. Returns None if there is nothing."""
+        reader, origin = self._reader, self._source.offset
+        survey = Survey(reader)
+        survey.run(1 if skip else 0)
+        self._go_back(origin)
+        if survey.index is not None:
+            self._index = survey.index
+            return self._by_index(survey.index, start)
+        if survey.chain is None:
+            return None
+        chain = survey.chain
+        reader.patched = True
+        self._source.rewind(chain.begin)
+        reader.ordinal, reader.content_start = chain.ordinal, chain.start
+        return Gap(start, reader.base + chain.start)
 
-def _continues(reader: FrameReader, ahead: int) -> bool:
-    """Whether the input goes on in an orderly way `ahead` bytes further on."""
-    found = reader.source.peek(ahead + len(SYNC))
-    if len(found) < ahead:
-        return False
-    assert reader.header is not None
-    markers = (b"", MAGIC) if reader.header.single else (SYNC, END)
-    return found[ahead:] in markers
+    def _go_back(self, origin: int) -> None:
+        self._repeated += self._source.offset - origin
+        self._source.rewind(origin)
 
+    def _may_repeat(self) -> bool:
+        return self._repeated <= _REPEAT_BUDGET + self._length
 
-def _at_end(reader: FrameReader, start: int) -> Gap | None:
-    """Pass an end block that stands here: a good one after frames that are missing, or a damaged one.
+    def _next_part(self) -> None:
+        """Go to the next part that is surely one: its end, or what follows it, is in place. Else to the end."""
+        origin, source = self._source.offset, self._source
+        assert self._parts is not None
+        stop = min((begin for begin in self._parts if begin > origin), default=self._length)
+        source.skip(1 if source.peek(1) else 0)
+        found = scan(source, _HEADER, lambda _: source.offset >= stop or self._leads_to(stop) or None)
+        if not found or source.offset > stop:
+            source.rewind(stop)
 
-    A damaged one is known by its last bytes, which are in place, and by what follows: nothing, or another part.
-    """
-    if reader.source.peek(len(END)) == END and _may_look(reader.source):
-        gap = _end_here(reader, start)
-        if gap is not None:
-            return gap
-    size = len(reader.expected_end())
-    found = reader.source.peek(size + len(MAGIC))
-    if found[size - len(TRAILER) : size] != TRAILER or found[size:] not in (b"", MAGIC):
-        return None
-    reader.source.skip(size)
-    reader.finish_part()
-    return Gap(start, start)
+    def _leads_to(self, stop: int) -> bool:
+        """Whether the parts from here on, walked from head to head, end exactly at `stop`, or with the input."""
+        source, begin = self._source, self._source.offset
+        if not self._may_repeat() or not self._header_here():
+            return False
+        probe = FrameReader(source, self._reader.limits)
+        try:
+            while source.offset < stop and (frame := probe.next()) is not None:
+                probe.pass_over(frame)
+            return source.offset == stop
+        except TruncatedError:
+            return stop == self._length
+        except (FormatError, LimitError):
+            return False
+        finally:
+            self._repeated += source.offset - begin + _PROBE_BYTES
+            source.rewind(begin)
 
-
-def _scan_part(reader: FrameReader, start: int, skip: bool) -> Gap | None:
-    """Go to the next valid frame or end block of this part, from here or (`skip`) from the next byte on.
-
-    Returns:
-        None, at the end of the input, if there is none.
-    """
-    source = reader.source
-    reader.patched = True
-    source.skip(1 if skip else 0)
-    return _scan(
-        source,
-        _FRAME_OR_END,
-        lambda marker: _frame_here(reader, start) if marker == SYNC else _end_here(reader, start),
-    )
-
-
-def _scan(source: Source, markers: re.Pattern[bytes], look: Callable[[bytes], T | None]) -> T | None:
-    """Go from marker to marker until `look`, called with the marker that the source stands at, finds something.
-
-    Returns:
-        What it found, or None at the end of the input. All markers are four bytes long.
-    """
-    size = _FIRST_WINDOW
-    while window := source.peek(size):
-        size, begin = min(4 * size, _WINDOW), source.offset
-        for match in markers.finditer(window):
-            source.skip(begin + match.start() - source.offset)
-            found = look(match.group()) if _may_look(source) else None
-            if found is not None:
-                return found
-        source.skip(begin + max(1, len(window) - len(SYNC) + 1) - source.offset)
-    return None
-
-
-def _may_look(source: Source) -> bool:
-    return source.parsed <= _PARSE_BUDGET + source.offset
-
-
-def _may_repeat(reader: FrameReader) -> bool:
-    return reader.repeated <= _REPEAT_BUDGET + reader.source.offset
-
-
-def _frame_here(reader: FrameReader, start: int) -> Gap | None:
-    try:
-        head = reader.head_at(0).head
-    except (FormatError, LimitError):
-        return None
-    if head.ordinal < reader.ordinal or head.start < reader.content_start:
-        return None
-    reader.ordinal, reader.content_start = head.ordinal, head.start
-    return Gap(start, reader.base + head.start)
-
-
-def _end_here(reader: FrameReader, start: int) -> Gap | None:
-    try:
-        block, raw = look_ahead(reader.source, 0, MAX_END_BLOCK_BYTES, parse_end_block)
-    except FormatError:
-        return None
-    total = sum(block.index.content)
-    if block.header != reader.header_bytes or total < reader.content_start:
-        return None
-    reader.source.skip(min(len(raw) + TRAILER_BYTES, len(reader.source.peek(len(raw) + TRAILER_BYTES))))
-    reader.content_start = total
-    reader.finish_part()
-    return Gap(start, reader.base)
-
-
-def _scan_header(reader: FrameReader) -> None:
-    """Go to the next valid header, or to the end of the input."""
-    source = reader.source
-    source.skip(1 if source.peek(1) else 0)
-    _scan(source, _HEADER, lambda _: _header_here(reader) or None)
-
-
-def _header_here(reader: FrameReader) -> bool:
-    try:
-        header, header_bytes = look_ahead(reader.source, 0, 64, parse_header)
-        if header.single:
-            reader.enter(header, header_bytes)
-            reader.head_at(0)
-            return True
-    except (FormatError, LimitError):
-        return False
-    finally:
-        reader.header, reader.header_bytes = None, b""
-    size = len(header_bytes)
-    check = reader.source.peek(size + HEAD_CHECK_BYTES)[size:]
-    return check == sha_prefix(HEAD_CHECK_BYTES, header_bytes)
+    def _header_here(self) -> bool:
+        """Whether a header with a valid check stands here; that of a single-frame part has its check in the head."""
+        try:
+            header, header_bytes = look_ahead(self._source, 0, 64, parse_header)
+        except (FormatError, LimitError):
+            return False
+        size = len(header_bytes)
+        check = self._source.peek(size + HEAD_CHECK_BYTES)[size:]
+        return header.single or check == sha_prefix(HEAD_CHECK_BYTES, header_bytes)

@@ -105,19 +105,21 @@ class FrameReader:
     Attributes:
         part: number of the part being read, from 0; after the end, the number of parts.
         base: content bytes of the parts before this one.
+        part_offset: where this part begins in the input, or, between parts, where one was looked for.
         header, header_bytes: of this part; None and empty between parts.
         index: sizes of this part's frames so far.
         ordinal, content_start: what the next frame of this part must say: frames and content bytes so far.
         complete: whether every frame of this part was accepted, so that the content check can be compared.
         patched: whether a salvage has passed frames unread, so that `index` has holes.
         salvaged: whether a salvage has passed damage in any part.
-        repeated: bytes that a salvage has searched or decoded in vain and goes through again, so that it can stop.
+        limits: bounds of what a frame may declare.
     """
 
     def __init__(self, source: Source, limits: Limits) -> None:
         self.source = source
         self.part = 0
         self.base = 0
+        self.part_offset = 0
         self.header: FileHeader | None = None
         self.header_bytes = b""
         self.ordinal = 0
@@ -126,8 +128,7 @@ class FrameReader:
         self.complete = True
         self.patched = False
         self.salvaged = False
-        self.repeated = 0
-        self._limits = limits
+        self.limits = limits
         self._digest = hashlib.sha256()
 
     def next(self) -> Frame | None:
@@ -215,6 +216,7 @@ class FrameReader:
         Raises:
             FormatError: no valid header stands here.
         """
+        self.part_offset = self.source.offset
         if not self.source.peek(1):
             if self.part == 0:
                 raise TruncatedError("there is no data: not even the magic number of an archive")
@@ -257,7 +259,7 @@ class FrameReader:
         end = ahead + before + len(head_bytes)
         check = self.source.peek(end + size)[end:]
         compare("head check", check, sha_prefix(size, self.header_bytes, head_bytes))
-        check_limits(head, self._limits)
+        check_limits(head, self.limits)
         prelude = before + len(head_bytes) + size
         return Frame(
             self.part,

@@ -71,10 +71,17 @@ class Source:
         """
         length = self._stream.seek(0, io.SEEK_END) - self._origin
         start = max(0, length - size)
-        self._stream.seek(self._origin + start)
-        data = self._stream.read(length - start)
+        return self.read_at(start, length - start), length
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        """Return `size` bytes from `offset` on, fewer at the end of the stream. Only where `seekable`.
+
+        Modifies nothing: the position stays.
+        """
+        self._stream.seek(self._origin + offset)
+        data = self._stream.read(size)
         self._stream.seek(self._origin + self.offset + len(self._buffer))
-        return data, length
+        return data
 
     def _seek(self, offset: int) -> None:
         self._stream.seek(self._origin + offset)

@@ -1,14 +1,17 @@
 """Archive to content: in order, a byte range of it, or what can be saved of it."""
 
+import contextlib
+import errno
 import functools
+import tempfile
 from collections.abc import Callable
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from speccompact.container.format import ModelIdentity
 from speccompact.container.framing import Frame
 from speccompact.container.limits import Limits
 from speccompact.container.locating import frame_at, locate
-from speccompact.container.salvage import recover
+from speccompact.container.salvage import Gap, Salvage
 from speccompact.container.seekable import FrameReader
 from speccompact.container.source import Source
 from speccompact.container.writing import write_all
@@ -18,6 +21,8 @@ from speccompact.streams.advising import advising
 from speccompact.streams.engine import Engine, Engines
 from speccompact.streams.framecodec import decode_frame
 from speccompact.streams.summary import LostRange, Progress, Summary, Tally
+
+_SPOOL_BYTES = 1 << 20
 
 
 class FrameDecoder:
@@ -41,6 +46,21 @@ class FrameDecoder:
             return decode_frame(frame.head, payload, lambda: self._find(frame.header.model), tick)
         except FormatError as error:
             raise type(error)(f"{frame.name}, {error}") from error
+
+
+def _spooled(stream: BinaryIO) -> BinaryIO:
+    """Return the rest of `stream` as a temporary file without a name, at its start."""
+    spool = cast(BinaryIO, tempfile.TemporaryFile())  # noqa: SIM115 - the caller closes it
+    try:
+        while chunk := cast(bytes | None, stream.read(_SPOOL_BYTES)):
+            write_all(spool, chunk)
+        if chunk is None:
+            raise BlockingIOError(errno.EAGAIN, "the input is in non-blocking mode and has nothing to read yet")
+        spool.seek(0)
+    except BaseException:
+        spool.close()
+        raise
+    return spool
 
 
 def _find_engine(engines: Engines, model: ModelIdentity | None) -> Engine:
@@ -82,13 +102,23 @@ class StreamDecompressor:
         return self._finish(reader)
 
     def run_salvage(self, stream: BinaryIO) -> Summary:
-        """Decode what is intact and list the rest."""
-        reader = FrameReader(Source(stream), self._limits)
+        """Decode what is intact and list the rest.
+
+        The end of the input, where the index is, is needed first: what cannot seek is copied to an anonymous temporary
+        file (in TMPDIR, as large as the archive).
+        """
+        with contextlib.ExitStack() as stack:
+            if not Source(stream).seekable:
+                stream = stack.enter_context(_spooled(stream))
+            return self._salvage(FrameReader(Source(stream), self._limits))
+
+    def _salvage(self, reader: FrameReader) -> Summary:
+        salvage = Salvage(reader)
         while True:
             try:
                 frame = reader.next()
             except (FormatError, LimitError) as error:
-                self._lose(reader, None, error)
+                self._lose(salvage.recover(None), reader, error)
                 continue
             if frame is None:
                 return self._finish(reader)
@@ -96,7 +126,7 @@ class StreamDecompressor:
             try:
                 content = self._decode(reader, frame)
             except FormatError as error:
-                self._lose(reader, frame, error)
+                self._lose(salvage.recover(frame), reader, error)
                 continue
             self._write(content)
 
@@ -166,8 +196,7 @@ class StreamDecompressor:
         if self._target is not None:
             write_all(self._target, content)
 
-    def _lose(self, reader: FrameReader, frame: Frame | None, error: Exception) -> None:
-        gap = recover(reader, frame)
+    def _lose(self, gap: Gap, reader: FrameReader, error: Exception) -> None:
         self._tally.lost.append(LostRange(gap.start, gap.stop, str(error)))
         self._progress(reader.source.offset)
 

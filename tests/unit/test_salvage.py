@@ -5,10 +5,10 @@ import pytest
 from speccompact import api
 from speccompact.container import salvage as salvaging
 from speccompact.container.fields import pack_varint
-from speccompact.container.format import END, MAGIC, SYNC, TRAILER_BYTES
+from speccompact.container.format import END, MAGIC, SYNC, TRAILER_BYTES, EndBlock, SeekIndex, pack_end_block
 from speccompact.container.framing import Frame
 from speccompact.container.limits import Limits
-from speccompact.container.salvage import recover
+from speccompact.container.salvage import Salvage
 from speccompact.container.seekable import FrameReader
 from speccompact.container.source import Source
 from speccompact.errors import DamagedError, FormatError
@@ -38,6 +38,90 @@ def flipped(data: bytes, at: int) -> bytes:
 
 def test_nothing_lost() -> None:
     assert salvage(PART) == (WHOLE, api.decompress_stream(io.BytesIO(PART), io.BytesIO()))
+
+
+def embedded(shape: str) -> tuple[list[bytes], bytes, int, int]:
+    """Return contents, the second holds an archive that begins like theirs; theirs; where its frame 1 and end are."""
+    inner = raw_part([CONTENTS[0], b"!!OTHER FILE!!" + noise(300, 8), b"more of it"])
+    if shape == "piece":
+        inner = b"".join(frames_of(inner)[2:4])[:-5]
+    elif shape == "first frames":
+        inner = inner[:-60]
+    contents = [CONTENTS[0], noise(3000, 9) + inner + noise(500, 10), b"the end"]
+    data = raw_part(contents)
+    pieces = frames_of(data)
+    return contents, data, len(pieces[0]) + len(pieces[1]), len(data) - len(pieces[-1])
+
+
+@pytest.mark.parametrize("piped", [False, True])
+@pytest.mark.parametrize("at", [0, 4, 7])
+@pytest.mark.parametrize("shape", ["archive", "piece"])
+def test_an_archive_inside_that_begins_alike_is_not_taken_for_ours(shape: str, at: int, piped: bool) -> None:
+    """Sync marker, head and length of frame 1 are damaged; the header inside equals ours, and so do all its checks."""
+    contents, data, second, _ = embedded(shape)
+    data = flipped(data, second + at)
+    target = io.BytesIO()
+    source = Pipe(data, 100) if piped else io.BytesIO(data)
+    summary = api.decompress_stream(source, target, salvage=True)  # type: ignore[arg-type]
+    assert target.getvalue() == contents[0] + contents[2]
+    assert ranges(summary) == [(100, 100 + len(contents[1]))]
+
+
+@pytest.mark.parametrize("cut", [1, 20, 45, 70])
+@pytest.mark.parametrize("shape", ["archive", "first frames", "piece"])
+def test_without_an_index_the_chain_that_reaches_the_end_counts(shape: str, cut: int) -> None:
+    contents, data, second, end = embedded(shape)
+    content, summary = salvage(flipped(data, second)[:-cut])
+    whole = len(data) - cut >= end
+    assert content == contents[0] + (contents[2] if whole else b"")
+    assert ranges(summary)[0] == (100, 100 + len(contents[1]) if whole else ranges(summary)[0][1])
+
+
+@pytest.mark.parametrize("shape", ["archive", "first frames", "piece"])
+def test_without_an_index_and_a_later_frame_everything_is_lost(shape: str) -> None:
+    contents = embedded(shape)[0][:2]
+    data = raw_part(contents)
+    pieces = frames_of(data)
+    second = len(pieces[0]) + len(pieces[1])
+    for bad in (flipped(data, len(data) - len(pieces[-1]) + 8), data[: -len(pieces[-1])], data[:-400]):
+        content, summary = salvage(flipped(bad, second))
+        assert content == contents[0]
+        assert ranges(summary) == [(100, None)]
+
+
+def test_an_index_behind_which_a_single_frame_part_stands() -> None:
+    """Nothing at the end of the input tells of it: it is found by search, and puts the part where it is."""
+    contents, data, second, _ = embedded("archive")
+    content, summary = salvage(flipped(data, second) + raw_single(b"tail"))
+    assert content == contents[0] + contents[2] + b"tail"
+    assert ranges(summary) == [(100, 100 + len(contents[1]))]
+
+
+def test_two_damaged_heads_cost_two_frames() -> None:
+    pieces = frames_of(PART)
+    second, fourth = len(pieces[0]) + len(pieces[1]), len(b"".join(pieces[:4]))
+    content, summary = salvage(flipped(flipped(PART, second), fourth))
+    assert content == CONTENTS[0] + CONTENTS[2]
+    assert ranges(summary) == [(100, 2100), (2150, 2220)]
+
+
+def test_an_index_that_counts_what_never_was_is_not_believed() -> None:
+    contents = [b"one frame of the two", b"the other frame"]
+    pieces = frames_of(raw_part(contents))
+    first, second = len(pieces[1]), len(pieces[2])
+    for sizes in (
+        [(first, 20), (second - 26, 15), (26, 1000)],
+        [(first + 1, 20), (second - 1, 15)],
+        [(first, 21), (second, 14)],
+        [(first, 20), (second, 15), (0, 100)],
+    ):
+        index = SeekIndex.empty()
+        for size in sizes:
+            index.add(*size)
+        forged = b"".join(pieces[:3]) + pack_end_block(EndBlock(index, pieces[0][:-4], bytes(8)))
+        content, summary = salvage(forged)
+        assert content == b"".join(contents)
+        assert ranges(summary) == [(35, 35)]
 
 
 def test_every_flipped_byte_costs_at_most_its_frame() -> None:
@@ -79,8 +163,8 @@ def test_a_missing_frame(missing: int) -> None:
 def test_frames_out_of_order() -> None:
     pieces = frames_of(PART)
     content, summary = salvage(b"".join(pieces[index] for index in (0, 1, 3, 2, 4, 5)))
-    assert content == b"".join([CONTENTS[0], CONTENTS[2], CONTENTS[3]])
-    assert (100, 2100) in ranges(summary)
+    assert content == CONTENTS[0] + CONTENTS[3], "frames are looked for at their places"
+    assert ranges(summary) == [(100, 2100), (2100, 2150)]
 
 
 def test_every_truncation_keeps_the_frames_before_it() -> None:
@@ -164,12 +248,13 @@ def test_hostile_data_are_looked_at_a_bounded_number_of_times(monkeypatch: pytes
     data = HOSTILE[name]
     source = CountingSource(io.BytesIO(data))
     reader = FrameReader(source, Limits())
+    salvage = Salvage(reader)
     while True:
         try:
             assert reader.next() is None
             break
         except FormatError:
-            recover(reader, None)
+            salvage.recover(None)
     assert source.parsed <= (1 << 18) + 3 * len(data)
     assert source.peeked <= 600 * len(data)
 
@@ -181,19 +266,20 @@ def test_frames_within_frames_are_not_decoded_for_ever(monkeypatch: pytest.Monke
     data = HEADER + head * 2000
     source = CountingSource(io.BytesIO(data))
     reader = FrameReader(source, Limits())
-    while (frame := next_frame(reader)) is not None:
+    salvage = Salvage(reader)
+    while (frame := next_frame(reader, salvage)) is not None:
         with pytest.raises(DamagedError):
             frame.split_payload(reader.data(frame))
-        recover(reader, frame)
-    assert source.peeked <= 30 * len(data)
+        salvage.recover(frame)
+    assert source.peeked <= 60 * len(data)
 
 
-def next_frame(reader: FrameReader) -> Frame | None:
+def next_frame(reader: FrameReader, salvage: Salvage) -> Frame | None:
     while True:
         try:
             return reader.next()
         except FormatError:
-            recover(reader, None)
+            salvage.recover(None)
 
 
 def test_a_part_without_frames_is_passed() -> None:
