@@ -114,7 +114,7 @@ def decompress_stream(
     pipe must look at the outcome, not at the output alone.
 
     Args:
-        source: readable binary stream; need not be seekable. Salvage finds more in a seekable one.
+        source: readable binary stream; need not be seekable. Salvage copies one that is not to a temporary file first.
         target: writable binary stream.
         limits: what is refused before memory is taken.
         salvage: leave damaged frames out instead of raising; `Summary.lost` lists what is missing. A missing model and
