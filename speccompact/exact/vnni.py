@@ -11,6 +11,7 @@ All heads that share keys and values (1 to 3) are handled in one sweep. Sums are
 8192 * 127 * 127 < 2**31. Arguments are addresses, because Numba has no vector types.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -38,8 +39,12 @@ _WORDS = ir.VectorType(ir.IntType(16), 32)
 llvmlite.binding.initialize_native_asmparser()
 
 
+@functools.cache
 def available() -> bool:
-    """Whether this CPU has the instructions, and Numba compiles for this CPU and no other."""
+    """Whether this CPU has the instructions, and Numba compiles for this CPU and no other.
+
+    Asked once: to list the features takes longer than the attention of a short row.
+    """
     pinned = ("CPU_NAME", "CPU_FEATURES", "DISABLE_JIT")
     if any(getattr(numba.config, name, None) for name in pinned):
         return False
