@@ -51,11 +51,31 @@ EXIT_CODES: Final[Mapping[type[BaseException], int]] = {
 
 
 OPTION_NAMES: Final[Mapping[str, str]] = {
+    "alpha": "--alpha",
+    "batch": "--batch",
     "byte_range": "--range",
+    "checkpoint_minutes": "--checkpoint-minutes",
+    "corpus": "--corpus",
     "device": "--device",
+    "evaluate_every": "--evaluate-every",
+    "evaluate_tokens": "--evaluate-tokens",
+    "held_out": "--held-out",
+    "learning_rate": "--learning-rate",
+    "length": "--length",
     "level": "--level",
+    "micro_batch": "--micro-batch",
+    "mix": "--mix",
+    "model": "--model",
+    "output": "--output",
+    "rank": "--rank",
+    "resume": "--resume",
+    "rounding_from": "--rounding-from",
+    "seed": "--seed",
+    "short_share": "--short-share",
     "slot_tokens": "--slot-tokens",
     "threads": "--threads",
+    "tokens": "--tokens",
+    "warm_up": "--warm-up",
 }
 """What a user typed, by the name of the library's argument that it became."""
 

@@ -20,6 +20,7 @@ _COMMANDS = {
     "decompress": ("decompress_cmd", "Decompress FILE.spc."),
     "inspect": ("inspect_cmd", "Show what a compressed file holds, without decoding it."),
     "models": ("models_cmd", "List, fetch and convert models."),
+    "train": ("train_cmd", "Tune a model on text of your own."),
     "verify": ("verify_cmd", "Decode and check, without writing anything."),
 }
 """Name, module and help line. Modules load on use: help for all of them must not wait for what one of them needs."""

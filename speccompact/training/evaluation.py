@@ -1,0 +1,100 @@
+"""Bits per byte of held-out text, kind by kind: always the same slices, with the integers simulated."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from speccompact.text.tokenizer import Tokenizer
+from speccompact.training.batch import Batch, make_batch
+from speccompact.training.corpus import Chunks
+from speccompact.training.sampling import sequences_of
+
+
+class BitsModel(Protocol):
+    """What training and evaluation ask of a network; `network.Network` is one."""
+
+    def bits(self, batch: Batch, rounding: bool) -> Tensor:
+        """Return the code length of a batch, a float32 scalar."""
+        ...
+
+
+def slices(
+    held_out: Mapping[str, Chunks], tokenizer: Tokenizer, *, length: int, micro_batch: int, tokens: int
+) -> dict[str, list[Batch]]:
+    """Return what each kind is measured with.
+
+    Args:
+        held_out: chunks by kind.
+        tokenizer: the target's.
+        length: tokens of a sequence, at most.
+        micro_batch: tokens of a batch, at most.
+        tokens: of each kind, at most; taken from chunks that lie evenly over its text.
+    """
+    return {kind: _slice(chunks, tokenizer, length, micro_batch, tokens) for kind, chunks in held_out.items()}
+
+
+def _slice(chunks: Chunks, tokenizer: Tokenizer, length: int, micro_batch: int, tokens: int) -> list[Batch]:
+    batches: list[Batch] = []
+    waiting: list[npt.NDArray[np.int32]] = []
+    filled, left = 0, tokens
+    for index in _spread(len(chunks)):
+        for symbols in sequences_of(chunks.read(index), tokenizer, length):
+            symbols = symbols[:left]
+            left -= symbols.size
+            if filled + symbols.size > micro_batch:
+                batches.append(make_batch(waiting, tokenizer.vocabulary))
+                waiting, filled = [], 0
+            waiting.append(symbols)
+            filled += symbols.size
+            if left == 0:
+                break
+        if left == 0:
+            break
+    if waiting:
+        batches.append(make_batch(waiting, tokenizer.vocabulary))
+    return batches
+
+
+def _spread(count: int) -> Sequence[int]:
+    """Return 0 … count-1 such that every beginning of it lies evenly: multiples of the golden ratio, wrapped."""
+    places = np.arange(count) * 0.6180339887498949 % 1.0
+    order: list[int] = np.argsort(places, kind="stable").argsort(kind="stable").tolist()
+    return order
+
+
+def evaluate(
+    network: BitsModel, measured: Mapping[str, Sequence[Batch]], device: torch.device, pause: Callable[[], None]
+) -> dict[str, float]:
+    """Return the bits per byte of each kind.
+
+    Args:
+        network: the model.
+        measured: see `slices`.
+        device: where the network is.
+        pause: called before every batch; it may raise.
+    """
+    result = {}
+    with torch.no_grad(), torch.autocast(device.type, torch.bfloat16):
+        for kind, batches in measured.items():
+            bits = 0.0
+            for batch in batches:
+                pause()
+                bits += float(network.bits(batch.to(device), rounding=True))
+            if batches:
+                result[kind] = bits / sum(batch.content_bytes for batch in batches)
+    return result
+
+
+def changes(start: Mapping[str, float], now: Mapping[str, float]) -> dict[str, float]:
+    """Return by kind how much the bits have changed since the start, in percent; less is better."""
+    return {kind: 100 * (now[kind] / first - 1) for kind, first in start.items() if kind in now and first > 0}
+
+
+def mean_change(start: Mapping[str, float], now: Mapping[str, float]) -> float:
+    """Return the mean of `changes` over the kinds, 0 where there is none."""
+    each = changes(start, now)
+    return sum(each.values()) / len(each) if each else 0.0

@@ -1,0 +1,72 @@
+"""provenance.json: what a run was made of, enough to repeat it. Only names within the corpus; no paths, hosts, users."""
+
+import json
+import platform
+import shlex
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from speccompact.modelstore.storefiles import commit, temporary
+from speccompact.training.corpusfiles import CorpusFile
+from speccompact.training.trainoptions import TrainOptions
+
+FORMAT = 1
+_PACKAGES = ("speccompact", "torch", "numpy", "safetensors", "tokenizers")
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that a run depends on."""
+    found = {"python": platform.python_version(), "system": f"{platform.system()} {platform.machine()}"}
+    for name in _PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:  # run from a source tree
+            found[name] = "not installed"
+    return found
+
+
+def list_files(files: Sequence[CorpusFile]) -> list[dict[str, Any]]:
+    """Return name, size, digest and held-out part of every file."""
+    return [
+        {"path": file.path, "bytes": file.size, "sha256": file.sha256, "held_out_bytes": file.size - file.held_from}
+        for file in files
+    ]
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a JSON file that appears whole or not at all.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    with temporary(path.parent) as place:
+        place.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
+        commit(place, path)
+
+
+def command_line(options: TrainOptions, model: str, *, held_out: bool) -> str:
+    """Return the command of a run, with CORPUS, HELD_OUT and OUT where the user's own folders were."""
+    words = ["speccompact train adapter --corpus CORPUS --output OUT --model", shlex.quote(model)]
+    if held_out:
+        words.append("--held-out HELD_OUT")
+    words.append("--full" if options.rank is None else f"--rank {options.rank} --alpha {options.strength:g}")
+    words += [f"--mix {shlex.quote(kind)}={weight!r}" for kind, weight in sorted(options.mix.items())]
+    schedule = options.schedule()
+    words += [
+        f"--tokens {options.tokens}",
+        f"--learning-rate {options.learning_rate!r}",
+        f"--warm-up {schedule.warm_up}",
+        f"--rounding-from {options.rounding_from!r}",
+        f"--length {options.length}",
+        f"--short-share {options.short_share!r}",
+        f"--batch {options.batch}",
+        f"--micro-batch {options.passed_at_once}",
+        f"--evaluate-every {options.evaluation_steps * options.batch}",
+        f"--evaluate-tokens {options.evaluate_tokens}",
+        f"--seed {options.seed}",
+        f"--device {options.device}",
+        f"--threads {options.threads}",
+    ]
+    return " ".join(words)

@@ -1,0 +1,46 @@
+"""Where a run goes on: from its newest checkpoint, or, when it is made longer, from one that lies before the decay."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from speccompact.errors import ArgumentError
+from speccompact.training.schedule import Schedule
+from speccompact.training.trainer import BRANCH, LAST
+from speccompact.training.trainoptions import refuse_changes
+from speccompact.training.trainstate import peek_state
+
+
+def choose_checkpoint(folder: Path, schedule: Schedule, settings: Mapping[str, Any]) -> Path:
+    """Return the checkpoint from which a run with this plan goes on.
+
+    Raises:
+        ArgumentError: there is none, a setting differs, or the run cannot have that many tokens.
+        ModelError: a checkpoint is damaged.
+    """
+    last = folder / LAST
+    if not last.exists():
+        raise ArgumentError(f"resume finds no checkpoint in {folder}; start without it")
+    state = peek_state(last)
+    refuse_changes(state.settings, settings)
+    if state.total == schedule.tokens:
+        return last
+    same_until = min(schedule.branch, replace(schedule, tokens=state.total).branch)
+    for path in (last, folder / BRANCH):
+        if path.exists() and peek_state(path).step <= same_until:
+            return path
+    raise ArgumentError(
+        f"tokens is {schedule.tokens}, but the run was planned for {state.total} and keeps no checkpoint from before "
+        f"the learning rate would fall in either; start anew in another folder"
+    )
+
+
+def refuse_occupied(folder: Path) -> None:
+    """Refuse to start a run where there is one.
+
+    Raises:
+        ArgumentError: the folder has a checkpoint.
+    """
+    if (folder / LAST).exists():
+        raise ArgumentError(f"output {folder} holds a run already; go on with it by --resume, or name another folder")

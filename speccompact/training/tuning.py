@@ -1,0 +1,205 @@
+"""From a corpus to an adapter: everything that `speccompact train adapter` does.
+
+<out>/adapter.safetensors       the result (not with every weight trained)
+<out>/curves.png                loss, learning rate, held-out text
+<out>/provenance.json           what the run was made of
+<out>/metrics.jsonl             every step and evaluation, appended as they happen
+<out>/*.safetensors             checkpoints, see `trainer`
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from speccompact.errors import ArgumentError
+from speccompact.modelstore.adapterfile import Adapter, write_adapter
+from speccompact.modelstore.checkpoints import Checkpoint, load_checkpoint
+from speccompact.modelstore.download import file_sha256
+from speccompact.modelstore.loading import check_device
+from speccompact.modelstore.merging import fingerprint
+from speccompact.options import Options
+from speccompact.text.tokenizer import Tokenizer
+from speccompact.text.vocabulary import Vocabulary
+from speccompact.training import provenance
+from speccompact.training.corpus import Corpus, mixture, open_corpus
+from speccompact.training.curves import draw, require_plots
+from speccompact.training.evaluation import changes, mean_change, slices
+from speccompact.training.metrics import MetricsFile
+from speccompact.training.network import Network
+from speccompact.training.resuming import choose_checkpoint, refuse_occupied
+from speccompact.training.sampling import SequenceStream
+from speccompact.training.trainer import Report, Trainer, Watch, make_optimiser
+from speccompact.training.trainoptions import TrainOptions
+from speccompact.training.trainstate import RunState, load_state
+
+ADAPTER, CURVES, PROVENANCE = "adapter.safetensors", "curves.png", "provenance.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """What a finished run has come to.
+
+    Attributes:
+        adapter: the adapter's file, or None where every weight was trained.
+        tokens: trained on.
+        start, end: bits per byte of held-out text by kind, before and after.
+        seconds: spent, all parts of the run together.
+    """
+
+    adapter: Path | None
+    tokens: int
+    start: dict[str, float]
+    end: dict[str, float]
+    seconds: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the result as JSON; its keys are a stable contract."""
+        change = changes(self.start, self.end)
+        kinds = {
+            kind: {"start_bpb": self.start[kind], "end_bpb": self.end[kind], "change_percent": change[kind]}
+            for kind in change
+        }
+        mean = mean_change(self.start, self.end)
+        return {"tokens": self.tokens, "seconds": self.seconds, "mean_change_percent": mean, "held_out": kinds}
+
+
+def load_base(model: str) -> tuple[Checkpoint, str]:
+    """Return the float model that a user named, and a name of it that tells nothing about the machine.
+
+    Args:
+        model: a path (it has a slash, or is there), or a name of the registry.
+
+    Raises:
+        ArgumentError: there is no such name.
+        ModelError: it cannot be read or fetched.
+    """
+    path = Path(model)
+    if "/" in model or path.exists():
+        return load_checkpoint(path), path.resolve().name
+    raise ArgumentError(f"model is {model}; name the path of a checkpoint")
+
+
+def tune(
+    corpus_folder: Path,
+    out: Path,
+    base: Checkpoint,
+    base_name: str,
+    options: TrainOptions,
+    *,
+    held_out: Path | None = None,
+    resume: bool = False,
+    watch: Watch,
+    stopping: Callable[[], bool],
+) -> Tuned:
+    """Train, and write the results.
+
+    Args:
+        corpus_folder: see `corpus.open_corpus`.
+        out: folder of the results, made where it is missing.
+        base: the float model.
+        base_name: what provenance calls it.
+        options: see there.
+        held_out: see `corpus.open_corpus`.
+        resume: go on with the run that `out` holds.
+        watch: told how far the run is.
+        stopping: whether somebody wants the run to end.
+
+    Raises:
+        trainer.Interrupted: it was asked to stop; `resume` goes on with it.
+        ArgumentError: an option, the corpus or the run in `out` does not allow it.
+        ModelError: a checkpoint is damaged.
+        OSError: a file cannot be read or written.
+    """
+    require_plots()
+    device = torch.device(check_device(Options(device=options.device)))
+    if options.length > base.config.context:
+        raise ArgumentError(f"length is {options.length}, but the model was made for {base.config.context} tokens")
+    if not resume:
+        refuse_occupied(out)
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    watch(Report("reading", 0, options.tokens, None, None, None, None))
+    tokenizer = Tokenizer(base.tokenizer, Vocabulary(base.tokenizer.token_bytes(), base.tokenizer.special_ids))
+    corpus = open_corpus(corpus_folder, held_out, tokenizer, options.length)
+    shares = mixture(corpus.training, options.mix)
+    base_digest = fingerprint(base)
+    same = {"corpus": corpus.digest(), "held_out": corpus.held_digest(), "model": base_digest} | options.settings()
+    chosen = choose_checkpoint(out, options.schedule(), same) if resume else None
+
+    network = Network(base, options.rank, options.strength, options.seed).to(device)
+    optimiser = make_optimiser(network, options.learning_rate)
+    stream = SequenceStream(corpus.training, shares, tokenizer, options.sampling())
+    state = RunState(0, options.tokens, same, stream.state(), stream.consumed(), [], 0.0)
+    out.mkdir(parents=True, exist_ok=True)
+    metrics = MetricsFile(out / "metrics.jsonl")
+    if chosen is not None:
+        state = load_state(chosen, network, optimiser)
+        state.total = options.tokens
+        stream.restore(state.stream)
+    metrics.resume(state.step if chosen is not None else -1)
+    trainer = Trainer(
+        network,
+        optimiser,
+        stream,
+        slices(
+            corpus.held_out,
+            tokenizer,
+            length=options.length,
+            micro_batch=options.passed_at_once,
+            tokens=options.evaluate_tokens,
+        ),
+        options.schedule(),
+        state,
+        out,
+        evaluation_steps=options.evaluation_steps,
+        checkpoint_seconds=60 * options.checkpoint_minutes,
+        watch=watch,
+        stopping=stopping,
+    )
+    trainer.run()
+
+    adapter = None
+    if options.rank is not None:
+        adapter = out / ADAPTER
+        write_adapter(adapter, Adapter(options.rank, network.scale, base_digest, network.factors(), {}))
+    draw(out / CURVES, metrics.read())
+    tokens = state.step * options.batch
+    tuned = Tuned(adapter, tokens, state.evaluations[0][1], state.evaluations[-1][1], state.seconds)
+    model = {"name": base_name, "fingerprint": base_digest}
+    provenance.write_json(out / PROVENANCE, _provenance(tuned, corpus, shares, state, options, model))
+    return tuned
+
+
+def _provenance(
+    tuned: Tuned,
+    corpus: Corpus,
+    shares: dict[str, float],
+    state: RunState,
+    options: TrainOptions,
+    model: dict[str, str],
+) -> dict[str, Any]:
+    device = torch.cuda.get_device_name(options.device) if options.device != "cpu" else "cpu"
+    return {
+        "format": provenance.FORMAT,
+        "command": provenance.command_line(options, model["name"], held_out=bool(corpus.held_files)),
+        "model": model,
+        "settings": {"tokens": options.tokens} | options.settings(),
+        "versions": provenance.versions(),
+        "device": device,
+        "threads": torch.get_num_threads(),
+        "corpus": {
+            "sha256": corpus.digest(),
+            "shares": shares,
+            "files": provenance.list_files(corpus.files),
+        },
+        "held_out": {"sha256": corpus.held_digest(), "files": provenance.list_files(corpus.held_files)},
+        "result": tuned.to_json()
+        | {
+            "steps": state.step,
+            "tokens_by_kind": state.tokens_by_kind,
+            "adapter_sha256": file_sha256(tuned.adapter) if tuned.adapter else None,
+        },
+    }
