@@ -9,10 +9,8 @@ import numpy.typing as npt
 
 from speccompact.errors import ModelError
 from speccompact.modelstore.modelconfig import Checkpoint, LazyTensors, ModelConfig, shortest_float32
-from speccompact.modelstore.safetensors import SafetensorsFile, parse_json
+from speccompact.modelstore.safetensors import SafetensorsFile, read_json
 from speccompact.modelstore.tokenizer_json import read_tokenizer_json
-
-_MAX_JSON_BYTES = 200_000_000
 
 _MODEL_TYPES = ("llama", "mistral")
 
@@ -60,18 +58,6 @@ def load_hf_folder(folder: Path) -> Checkpoint:
     tensors = LazyTensors(config, shapes, load, str(folder))
     tokenizer = read_tokenizer_json(read_json(folder / "tokenizer.json"), config.vocab, folder / "tokenizer.json")
     return Checkpoint(config, tensors, tokenizer)
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object from a file of bounded size; raises ModelError where it is missing or none."""
-    try:
-        with open(path, "rb") as file:
-            data = file.read(_MAX_JSON_BYTES + 1)
-    except OSError as error:
-        raise ModelError(f"{path}: {error.strerror or error}") from error
-    if len(data) > _MAX_JSON_BYTES:
-        raise ModelError(f"{path}: more than {_MAX_JSON_BYTES} bytes")
-    return parse_json(data, path)
 
 
 def _weight_files(folder: Path) -> list[Path]:

@@ -7,6 +7,7 @@ from speccompact.errors import ModelError
 from speccompact.modelstore.checkpoint_gguf import load_gguf
 from speccompact.modelstore.checkpoint_hf import load_hf_folder
 from speccompact.modelstore.modelconfig import Checkpoint, ModelConfig
+from speccompact.modelstore.safetensors import PICKLE_SUFFIXES
 
 __all__ = ["Checkpoint", "ModelConfig", "load_checkpoint"]
 
@@ -25,6 +26,6 @@ def load_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
         return load_hf_folder(place)
     if not place.exists():
         raise ModelError(f"{place}: no such file or folder")
-    if place.suffix in (".bin", ".pt", ".pth", ".ckpt", ".pkl"):
+    if place.suffix in PICKLE_SUFFIXES:
         raise ModelError(f"{place}: pickled checkpoints can run code and are never read; use GGUF or safetensors")
     return load_gguf(place)

@@ -24,7 +24,12 @@ from speccompact.modelstore.blocktypes import bfloat16_to_float32
 _MAX_HEADER_BYTES = 100_000_000
 """The limit of the safetensors library."""
 
+_MAX_JSON_BYTES = 200_000_000
+
 _MAX_DIMENSIONS = 8
+
+PICKLE_SUFFIXES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
+"""Endings of files that may run code when they are loaded; such files are refused, whatever they hold."""
 
 DTYPES: dict[str, str] = {
     "U8": "<u1",
@@ -152,6 +157,18 @@ def parse_json(data: bytes, path: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ModelError(f"{path}: JSON object expected")
     return value
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON object from a file of bounded size; raises ModelError where it is missing or none."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read(_MAX_JSON_BYTES + 1)
+    except OSError as error:
+        raise ModelError(f"{path}: {error.strerror or error}") from error
+    if len(data) > _MAX_JSON_BYTES:
+        raise ModelError(f"{path}: more than {_MAX_JSON_BYTES} bytes")
+    return parse_json(data, path)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
