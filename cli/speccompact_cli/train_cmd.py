@@ -129,6 +129,7 @@ def train_command() -> None:
 @click.option("--evaluate-every", type=int, metavar="N", help="Tokens between evaluations [default: a twentieth].")
 @click.option("--evaluate-tokens", default=8192, show_default=True, metavar="N", help="Held-out tokens of each kind.")
 @click.option("--checkpoint-minutes", default=5.0, show_default=True, metavar="M", help="Between two checkpoints.")
+@click.option("--compile", is_flag=True, help="Fuse loops first: faster after a minute, needs a C++ compiler.")
 @click.option("--seed", default=0, show_default=True, metavar="N", help="Of everything random.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON; its keys are a stable contract.")
 @running_options

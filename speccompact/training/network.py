@@ -5,7 +5,8 @@ W' = W + scale * B @ A, with A and B in the checkpoint's own basis, as adapter f
 gains that `quantize.convert` folds into a weight act on the factors alone: rotating (r, n) costs next to nothing.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -83,13 +84,13 @@ class Network(nn.Module):
         return code_length(hidden, head, batch.targets)
 
     def fuse(self) -> None:
-        """Compile what lies between products of matrices into fused loops; takes about a minute, and a C++ compiler.
+        """From now on compile what lies between matrix products into fused loops, where gradients are wanted.
 
-        Results then differ by float rounding, as between machines.
+        The first passes then take a minute and a C++ compiler; results differ by float rounding, as between machines.
         """
         for layer in self.layers:
-            for name in ("before", "after"):
-                setattr(layer, name, torch.compile(getattr(layer, name), dynamic=False))
+            assert isinstance(layer, _Layer)
+            layer.fuse()
 
     def factors(self) -> dict[str, tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]]:
         """Return A (rank, inputs) and B (outputs, rank) of every adapted weight, by canonical name."""
@@ -109,6 +110,7 @@ class _Layer(nn.Module):
         self, checkpoint: Checkpoint, index: int, rank: int | None, scale: float, generator: torch.Generator
     ) -> None:
         super().__init__()
+        self._fused: tuple[Callable[..., Any], Callable[..., Any]] | None = None
         self.config = checkpoint.config
         prefix = f"layers.{index}"
         self.linears = nn.ModuleDict(
@@ -117,8 +119,13 @@ class _Layer(nn.Module):
 
     def forward(self, x: Tensor, turn: tuple[Tensor, Tensor], lengths: Sequence[int], rounding: bool) -> Tensor:
         """x: (rows, hidden). Only what lies between `before` and `after` depends on where sequences end."""
-        query, key, value = self.before(x, turn, rounding)
-        return self.after(x, _attend(query, key, value, lengths), rounding)
+        before, after = self._fused if self._fused and torch.is_grad_enabled() else (self.before, self.after)
+        query, key, value = before(x, turn, rounding)
+        return after(x, _attend(query, key, value, lengths), rounding)
+
+    def fuse(self) -> None:
+        """See `Network.fuse`."""
+        self._fused = torch.compile(self.before, dynamic=False), torch.compile(self.after, dynamic=False)
 
     def before(self, x: Tensor, turn: tuple[Tensor, Tensor], rounding: bool) -> tuple[Tensor, Tensor, Tensor]:
         """Return queries, keys and values as (heads, rows, head_dim); every query head has its own keys."""

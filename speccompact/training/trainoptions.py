@@ -34,6 +34,7 @@ class TrainOptions:
         evaluate_every: tokens between two evaluations; None means a twentieth of the run.
         evaluate_tokens: tokens that a kind is measured with, at most.
         checkpoint_minutes: between two checkpoints.
+        compile: fuse the network's loops first; needs a C++ compiler.
         threads: CPU threads; 0 leaves torch's own choice.
         device: "cpu", "cuda" or "cuda:N".
     """
@@ -53,6 +54,7 @@ class TrainOptions:
     evaluate_every: int | None = None
     evaluate_tokens: int = 8192
     checkpoint_minutes: float = 5.0
+    compile: bool = False
     threads: int = 0
     device: str = "cpu"
 

@@ -130,6 +130,8 @@ def tune(
     chosen = choose_checkpoint(out, options.schedule(), same) if resume else None
 
     network = Network(base, options.rank, options.strength, options.seed).to(device)
+    if options.compile:
+        network.fuse()
     optimiser = make_optimiser(network, options.learning_rate)
     stream = SequenceStream(corpus.training, shares, tokenizer, options.sampling())
     state = RunState(0, options.tokens, same, stream.state(), stream.consumed(), [], 0.0)
