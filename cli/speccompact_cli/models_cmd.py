@@ -70,7 +70,7 @@ def list_command(as_json: bool) -> int:
     here = {row["name"] for row in rows}
     absent = [entry for entry in REGISTRY.values() if entry.name not in here]
     rows += [
-        {"name": entry.name, "digest": entry.exact_digest, "bytes": None, "source": entry.package, "path": None}
+        {"name": entry.name, "digest": entry.exact_digest, "bytes": None, "source": entry.source, "path": None}
         for entry in absent
     ]
     if as_json:
@@ -107,17 +107,20 @@ def pull_command(names: tuple[str, ...], quiet: bool) -> int:
 
 
 @models_command.command("convert")
-@click.argument("path")
+@click.argument("path", metavar="PATH|NAME")
+@click.option("--adapter", metavar="FILE", help="Adapter to merge in: a file of `train adapter`, or a folder of peft.")
 @click.option("--name", metavar="NAME", help="Name in the store [default: made from the file's name].")
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
-def convert_command(path: str, name: str | None, quiet: bool) -> int:
-    """Convert a local checkpoint, a GGUF file or a folder of safetensors, to an exact model."""
+def convert_command(path: str, adapter: str | None, name: str | None, quiet: bool) -> int:
+    """Convert a float checkpoint to an exact model: a GGUF file, a folder of safetensors, or that of a model NAME of
+    `models list`.
+    """
     from speccompact.modelstore.pull import convert_path
 
     console = make_console(quiet, verbose=False)
     progress = StageProgress(console, shown(path))
     try:
-        model = convert_path(path, name, progress=progress)
+        model = convert_path(path, name, adapter=adapter, progress=progress)
     finally:
         progress.close()
     console.note(f"{', '.join(model.names)}: {amount(model.size)}, digest {model.digest.hex()[:_DIGITS]}")

@@ -3,6 +3,10 @@
     <store>/models/<digest>.exact    exact model files; never changed once there
     <store>/names/<name>.json        {"digest", "source"}: which file a name means, and where it came from
     <store>/downloads/               what `pull` has fetched so far, and its locks
+    <store>/checkpoints/             float checkpoints of registered models, for tuning; see `registered`
+
+A name of the registry whose digest is pinned means that digest, whatever the store says: it means the same model
+everywhere, and a model that had the name in an earlier release goes by its own name of today.
 
 Every file appears atomically, a model before its name, so a crash leaves at worst a model without a name. One file a
 name, so processes that register different models never write the same file.
@@ -135,17 +139,13 @@ def find(wanted: str | bytes) -> StoredModel:
 
 def list_models() -> list[StoredModel]:
     """Return all models, named ones first, by name."""
-    names: dict[str, list[tuple[str, str]]] = {}
-    for path in sorted((store_dir() / "names").glob("*.json")):
-        entry = _read_name(path)
-        if entry is not None:
-            names.setdefault(entry[0], []).append((path.stem, entry[1]))
+    names = _names()
     models = []
     for path in sorted((store_dir() / "models").glob("*.exact")):
         match = _MODEL_FILE.fullmatch(path.name)
         if match is None:
             continue
-        known = names.get(match[1], [])
+        known = sorted(names.get(match[1], {}).items())
         source = known[0][1] if known else ""
         size = path.stat().st_size
         models.append(StoredModel(bytes.fromhex(match[1]), path, size, tuple(name for name, _ in known), source))
@@ -156,7 +156,9 @@ def missing(wanted: str | bytes) -> ModelMissingError:
     """Return the error for a model that is not in the store, with the command that fetches it."""
     if isinstance(wanted, str) and not _DIGEST_PREFIX.fullmatch(wanted):
         if wanted in REGISTRY:
-            return ModelMissingError(f"model {wanted!r} is not here yet; run: speccompact models pull {wanted}")
+            before = [model for model in list_models() if _stated_digest(wanted) == model.digest.hex() and model.names]
+            now = f" (what had this name before is now {before[0].names[0]!r})" if before else ""
+            return ModelMissingError(f"model {wanted!r} is not here yet{now}; run: speccompact models pull {wanted}")
         known = ", ".join(REGISTRY)
         return ModelMissingError(
             f"there is no model {wanted!r} in {store_dir()}; run: speccompact models convert PATH --name {wanted} "
@@ -173,6 +175,25 @@ def missing(wanted: str | bytes) -> ModelMissingError:
         f"the data need the model with the digest {digest}, which is not in {store_dir()} and not one that this "
         "release can pull; run: speccompact models convert PATH, with the checkpoint that they were compressed with"
     )
+
+
+def _names() -> dict[str, dict[str, str]]:
+    """Return for every digest the names that point to it, and the source that each of them states."""
+    pinned = {model.name: model for model in REGISTRY.values() if model.exact_digest is not None}
+    names: dict[str, dict[str, str]] = {}
+    for path in (store_dir() / "names").glob("*.json"):
+        entry = _read_name(path)
+        if entry is not None and path.stem not in pinned:
+            names.setdefault(entry[0], {})[path.stem] = entry[1]
+    for model in pinned.values():
+        names.setdefault(str(model.exact_digest), {})[model.name] = model.source
+    return names
+
+
+def _stated_digest(name: str) -> str | None:
+    """Return the digest that the file of a name states, None where there is no such file."""
+    entry = _read_name(store_dir() / "names" / f"{name}.json")
+    return entry[0] if entry else None
 
 
 def _read_name(path: Path) -> tuple[str, str] | None:

