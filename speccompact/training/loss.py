@@ -21,9 +21,10 @@ class _CodeLength(torch.autograd.Function):
         by_hidden = torch.empty_like(hidden) if wants_hidden else None
         by_head = torch.zeros_like(head, dtype=torch.float32) if wants_head else None
         total = torch.zeros((), dtype=torch.float32, device=hidden.device)
-        weight = head.to(torch.bfloat16)
+        kind = hidden.device.type
+        weight = head.to(torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else head.dtype)
         for start in range(0, hidden.shape[0], _ROWS):
-            rows = hidden[start : start + _ROWS].to(torch.bfloat16)
+            rows = hidden[start : start + _ROWS].to(weight.dtype)
             wanted = targets[start : start + _ROWS, None]
             scores = rows @ weight.T
             if by_hidden is None and by_head is None:

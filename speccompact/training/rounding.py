@@ -45,7 +45,7 @@ class _RoundedLinear(torch.autograd.Function):
         (x_whole, x_scale), (w_whole, w_scale) = to_int8(x), to_int8(weight)
         ctx.save_for_backward(x_whole, x_scale, w_whole, w_scale)
         ctx.dtypes = x.dtype, weight.dtype
-        return (functional.linear(x_whole, w_whole) * x_scale * w_scale[:, 0]).to(torch.bfloat16)
+        return (functional.linear(x_whole, w_whole) * x_scale * w_scale[:, 0]).to(x.dtype)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
@@ -76,7 +76,7 @@ def rounded_linear(x: Tensor, weight: Tensor) -> Tensor:
         weight: (outputs, inputs) float.
 
     Returns:
-        (rows, outputs) bfloat16.
+        (rows, outputs) of the type of x.
     """
     result: Tensor = _RoundedLinear.apply(x, weight)  # type: ignore[no-untyped-call]
     return result
