@@ -98,7 +98,7 @@ def exact_bits(model: Checkpoint, sequence: Tensor) -> float:
 def test_code_length_is_that_of_the_architecture(rank: int | None) -> None:
     network, model = adapted(checkpoint(), rank)
     several = batch(*LENGTHS)
-    expected = sum(plain_bits(model, part) for part in torch.split(several.targets, LENGTHS))
+    expected = sum(plain_bits(model, part) for part in torch.split(several.targets, list(LENGTHS)))
     assert network.bits(several, rounding=False).item() == pytest.approx(
         expected, rel=1e-4 if rank is None else BFLOAT16
     )
