@@ -59,14 +59,9 @@ class StopRequest:
 class TrainProgress(Activity):
     """The line of a run, and remarks that stay."""
 
-    def __init__(self, console: Console) -> None:
-        super().__init__(console)
-        self._last_change: float | None = None
-
     def __call__(self, report: "Report") -> None:
-        """Show how far a run is; a new evaluation is also said in a line of its own."""
-        if report.change is not None and report.change != self._last_change:
-            self._last_change = report.change
+        """Show how far a run is; an evaluation is also said in a line of its own."""
+        if report.stage == "evaluated" and report.tokens:
             self._console.note(f"{report.tokens} tokens: held-out text {report.change:+.2f} % (mean over the kinds)")
         self.show(progress_line(report))
 

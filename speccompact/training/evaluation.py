@@ -4,14 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from speccompact.text.tokenizer import Tokenizer
 from speccompact.training.batch import Batch, make_batch
 from speccompact.training.corpus import Chunks
-from speccompact.training.sampling import sequences_of
+from speccompact.training.sampling import Cutter, Symbols
 
 
 class BitsModel(Protocol):
@@ -23,30 +21,30 @@ class BitsModel(Protocol):
 
 
 def slices(
-    held_out: Mapping[str, Chunks], tokenizer: Tokenizer, *, length: int, micro_batch: int, tokens: int
+    held_out: Mapping[str, Chunks], cutter: Cutter, *, length: int, micro_batch: int, tokens: int
 ) -> dict[str, list[Batch]]:
     """Return what each kind is measured with.
 
     Args:
         held_out: chunks by kind.
-        tokenizer: the target's.
+        cutter: with the target's tokenizer.
         length: tokens of a sequence, at most.
         micro_batch: tokens of a batch, at most.
         tokens: of each kind, at most; taken from chunks that lie evenly over its text.
     """
-    return {kind: _slice(chunks, tokenizer, length, micro_batch, tokens) for kind, chunks in held_out.items()}
+    return {kind: _slice(chunks, cutter, length, micro_batch, tokens) for kind, chunks in held_out.items()}
 
 
-def _slice(chunks: Chunks, tokenizer: Tokenizer, length: int, micro_batch: int, tokens: int) -> list[Batch]:
+def _slice(chunks: Chunks, cutter: Cutter, length: int, micro_batch: int, tokens: int) -> list[Batch]:
     batches: list[Batch] = []
-    waiting: list[npt.NDArray[np.int32]] = []
+    waiting: list[Symbols] = []
     filled, left = 0, tokens
     for index in _spread(len(chunks)):
-        for symbols in sequences_of(chunks.read(index), tokenizer, length):
+        for symbols in cutter.sequences(chunks.read(index), length):
             symbols = symbols[:left]
             left -= symbols.size
             if filled + symbols.size > micro_batch:
-                batches.append(make_batch(waiting, tokenizer.vocabulary))
+                batches.append(make_batch(waiting, cutter.vocabulary))
                 waiting, filled = [], 0
             waiting.append(symbols)
             filled += symbols.size
@@ -55,7 +53,7 @@ def _slice(chunks: Chunks, tokenizer: Tokenizer, length: int, micro_batch: int, 
         if left == 0:
             break
     if waiting:
-        batches.append(make_batch(waiting, tokenizer.vocabulary))
+        batches.append(make_batch(waiting, cutter.vocabulary))
     return batches
 
 

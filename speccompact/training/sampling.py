@@ -1,7 +1,7 @@
 """The stream of training batches: a pure function of the corpus, the options and a small state.
 
-Chunks of a kind come in a seeded order, and none comes again before all have. Each is planned as the product plans a
-file, so a sequence is what a slot is to the codec. Kinds take turns such that their shares of the tokens stay as
+Chunks of a kind come in a seeded order, and none comes again before all have. A sequence is what a slot is to the
+codec: a run of tokens that starts from nothing, mostly at the start of a line. Kinds take turns such that their shares of the tokens stay as
 wanted. A batch is filled from a pool of sequences; one of them is cut where none fits.
 """
 
@@ -28,6 +28,8 @@ _POOL = 32
 """Sequences that wait: among so many there is one that nearly fills any gap."""
 
 _ORDER, _LENGTH = 0, 1  # what a random stream is for
+
+Symbols = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +60,49 @@ class _Piece:
     slot: int
     start: int
     stop: int
-    symbols: npt.NDArray[np.int32]
+    symbols: Symbols
 
     def split(self, count: int) -> tuple["_Piece", "_Piece"]:
         middle = self.start + count
         head = _Piece(self.kind, self.ordinal, self.slot, self.start, middle, self.symbols[:count])
         return head, _Piece(self.kind, self.ordinal, self.slot, middle, self.stop, self.symbols[count:])
+
+
+class Cutter:
+    """Cuts pieces of files into sequences that start as slots do."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        """Note which tokens end a line."""
+        self.vocabulary = tokenizer.vocabulary
+        self._tokenizer = tokenizer
+        size = self.vocabulary.size
+        self._ends_line = np.array([self.vocabulary.token_bytes(token).endswith(b"\n") for token in range(size)])
+
+    def sequences(self, data: bytes, length: int) -> list[Symbols]:
+        """Return sequences of at most `length` tokens that spell the text in a piece of a file, in order.
+
+        All but the last of a run of text are as long as they may be, or end with a line up to a sixteenth before. What
+        is no text is left out, and so are the bytes that the vocabulary cannot say.
+        """
+        return [part for run in self._runs(data) for part in self._parts(run, length)]
+
+    def _runs(self, data: bytes) -> Iterator[Symbols]:
+        """Yield the symbols of each run of text; the product finds the runs, and their charsets."""
+        plan = plan_frame(
+            data, final=True, tokenizer=self._tokenizer, slot_tokens=max(16, len(data)), frame_slots=MAX_FRAME_SLOTS
+        )
+        for slot in plan.slots:
+            if slot.symbols is not None:
+                yield slot.symbols[slot.symbols < self.vocabulary.size]
+
+    def _parts(self, symbols: Symbols, length: int) -> Iterator[Symbols]:
+        while symbols.size > length:
+            lines = np.flatnonzero(self._ends_line[symbols[length - length // 16 : length]])
+            stop = length - length // 16 + int(lines[-1]) + 1 if lines.size else length
+            yield symbols[:stop]
+            symbols = symbols[stop:]
+        if symbols.size:
+            yield symbols
 
 
 class SequenceStream:
@@ -74,19 +113,19 @@ class SequenceStream:
     """
 
     def __init__(
-        self, training: Mapping[str, Chunks], shares: Mapping[str, float], tokenizer: Tokenizer, sampling: Sampling
+        self, training: Mapping[str, Chunks], shares: Mapping[str, float], cutter: Cutter, sampling: Sampling
     ) -> None:
         """Start at the beginning.
 
         Args:
             training: chunks by kind.
             shares: of the tokens, by kind; kinds that are missing here are left out.
-            tokenizer: the target's.
+            cutter: with the target's tokenizer.
             sampling: see there.
         """
         self._training = training
         self._shares = dict(shares)
-        self._tokenizer = tokenizer
+        self._cutter = cutter
         self._sampling = sampling
         self._draws = dict.fromkeys(shares, 0)
         self._order: dict[str, tuple[int, npt.NDArray[np.int64]]] = {}
@@ -101,7 +140,7 @@ class SequenceStream:
     def restore(self, state: dict[str, Any]) -> None:
         """Go on where another stream of the same corpus and options was; reads the chunks of its pool again."""
         self._draws, self.tokens = dict(state["draws"]), dict(state["tokens"])
-        drawn: dict[tuple[str, int], list[npt.NDArray[np.int32]]] = {}
+        drawn: dict[tuple[str, int], list[Symbols]] = {}
         self._pool = []
         for kind, ordinal, slot, start, stop in state["pool"]:
             if (kind, ordinal) not in drawn:
@@ -136,7 +175,7 @@ class SequenceStream:
                 piece, self._pool[0] = self._pool[0].split(gap)
             chosen.append(piece.symbols)
             gap -= len(piece.symbols)
-        return make_batch(chosen, self._tokenizer.vocabulary)
+        return make_batch(chosen, self._cutter.vocabulary)
 
     def _draw(self) -> None:
         """Put the sequences of the next chunk into the pool: of the kind that is furthest behind its share."""
@@ -153,11 +192,11 @@ class SequenceStream:
             self._pool.append(_Piece(kind, ordinal, slot, 0, len(symbols), symbols))
             self.tokens[kind] += len(symbols)
 
-    def _sequences(self, kind: str, ordinal: int) -> list[npt.NDArray[np.int32]]:
+    def _sequences(self, kind: str, ordinal: int) -> list[Symbols]:
         """Return the sequences of the chunk that is drawn as number `ordinal` of its kind."""
         chunks = self._training[kind]
         index = int(self._permutation(kind, ordinal // len(chunks))[ordinal % len(chunks)])
-        return sequences_of(chunks.read(index), self._tokenizer, self._length(kind, ordinal))
+        return self._cutter.sequences(chunks.read(index), self._length(kind, ordinal))
 
     def _permutation(self, kind: str, epoch: int) -> npt.NDArray[np.int64]:
         known = self._order.get(kind)
@@ -176,20 +215,3 @@ class SequenceStream:
 
     def _random(self, kind: str, number: int, purpose: int) -> np.random.Generator:
         return np.random.default_rng([self._sampling.seed, purpose, zlib.crc32(kind.encode(errors="replace")), number])
-
-
-def sequences_of(data: bytes, tokenizer: Tokenizer, length: int) -> list[npt.NDArray[np.int32]]:
-    """Cut a piece of a file into sequences of at most `length` tokens, as the product cuts slots.
-
-    What is no text is left out, and so are the bytes that the vocabulary cannot say.
-    """
-    return list(_sequences(data, tokenizer, length))
-
-
-def _sequences(data: bytes, tokenizer: Tokenizer, length: int) -> Iterator[npt.NDArray[np.int32]]:
-    plan = plan_frame(data, final=True, tokenizer=tokenizer, slot_tokens=length, frame_slots=MAX_FRAME_SLOTS)
-    for slot in plan.slots:
-        if slot.symbols is not None:
-            symbols = slot.symbols[slot.symbols < tokenizer.vocabulary.size]
-            if symbols.size:
-                yield symbols

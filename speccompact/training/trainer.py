@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from speccompact.errors import ArgumentError
+from speccompact.errors import ArgumentError, LimitError
 from speccompact.training.batch import Batch
 from speccompact.training.evaluation import evaluate, mean_change
 from speccompact.training.metrics import MetricsFile
@@ -39,7 +39,7 @@ class Report:
     """How far a run is.
 
     Attributes:
-        stage: "training" or "evaluating".
+        stage: "reading", "evaluating", "evaluated" (once each time) or "training".
         tokens: seen so far.
         total: of the whole run.
         bits: per token of the last step, or None before the first.
@@ -115,6 +115,7 @@ class Trainer:
         Raises:
             Interrupted: it was asked to stop, after writing a checkpoint.
             ArgumentError: the loss is no longer finite. The last checkpoint stays as it is.
+            LimitError: the device has too little memory. The last checkpoint stays as it is.
             OSError: a file cannot be read or written.
         """
         saved = time.monotonic()
@@ -135,6 +136,8 @@ class Trainer:
             self._optimiser.zero_grad(set_to_none=True)
             self._save(LAST)
             raise
+        except torch.OutOfMemoryError:
+            raise LimitError("micro_batch is too large for the memory of the device; choose a smaller one") from None
         self._save(LAST)
 
     def _advance(self, step: Step) -> None:
@@ -189,7 +192,7 @@ class Trainer:
         self.state.evaluations.append((self.state.step, result))
         tokens = self.state.step * self._schedule.batch
         self._metrics.append({"step": self.state.step, "tokens": tokens, "held_out": result})
-        self._report("training")
+        self._report("evaluated")
 
     def _pause(self, stage: str) -> None:
         self._report(stage)

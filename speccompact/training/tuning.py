@@ -16,10 +16,12 @@ import torch
 
 from speccompact.errors import ArgumentError
 from speccompact.modelstore.adapterfile import Adapter, write_adapter
-from speccompact.modelstore.checkpoints import Checkpoint, load_checkpoint
+from speccompact.modelstore.checkpoints import Checkpoint
 from speccompact.modelstore.download import file_sha256
 from speccompact.modelstore.loading import check_device
 from speccompact.modelstore.merging import fingerprint
+from speccompact.modelstore.registered import open_checkpoint
+from speccompact.modelstore.registry import REGISTRY
 from speccompact.options import Options
 from speccompact.text.tokenizer import Tokenizer
 from speccompact.text.vocabulary import Vocabulary
@@ -30,7 +32,7 @@ from speccompact.training.evaluation import changes, mean_change, slices
 from speccompact.training.metrics import MetricsFile
 from speccompact.training.network import Network
 from speccompact.training.resuming import choose_checkpoint, refuse_occupied
-from speccompact.training.sampling import SequenceStream
+from speccompact.training.sampling import Cutter, SequenceStream
 from speccompact.training.trainer import Report, Trainer, Watch, make_optimiser
 from speccompact.training.trainoptions import TrainOptions
 from speccompact.training.trainstate import RunState, load_state
@@ -70,16 +72,12 @@ def load_base(model: str) -> tuple[Checkpoint, str]:
     """Return the float model that a user named, and a name of it that tells nothing about the machine.
 
     Args:
-        model: a path (it has a slash, or is there), or a name of the registry.
+        model: see `registered.open_checkpoint`.
 
     Raises:
-        ArgumentError: there is no such name.
         ModelError: it cannot be read or fetched.
     """
-    path = Path(model)
-    if "/" in model or path.exists():
-        return load_checkpoint(path), path.resolve().name
-    raise ArgumentError(f"model is {model}; name the path of a checkpoint")
+    return open_checkpoint(model), model if model in REGISTRY else Path(model).resolve().name
 
 
 def tune(
@@ -133,7 +131,8 @@ def tune(
     if options.compile:
         network.fuse()
     optimiser = make_optimiser(network, options.learning_rate)
-    stream = SequenceStream(corpus.training, shares, tokenizer, options.sampling())
+    cutter = Cutter(tokenizer)
+    stream = SequenceStream(corpus.training, shares, cutter, options.sampling())
     state = RunState(0, options.tokens, same, stream.state(), stream.consumed(), [], 0.0)
     out.mkdir(parents=True, exist_ok=True)
     metrics = MetricsFile(out / "metrics.jsonl")
@@ -148,7 +147,7 @@ def tune(
         stream,
         slices(
             corpus.held_out,
-            tokenizer,
+            cutter,
             length=options.length,
             micro_batch=options.passed_at_once,
             tokens=options.evaluate_tokens,

@@ -1,0 +1,29 @@
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from speccompact.errors import ArgumentError
+from speccompact.training.curves import draw, require_plots
+
+LINES = [
+    {"step": step, "tokens": step * 100, "bits": 5 - step / 100, "learning_rate": 0.1, "held_out": {"a": 2.0, "b": 1.0}}
+    for step in range(200)
+]
+
+
+@pytest.mark.parametrize("lines", [LINES, LINES[:1], []])
+def test_a_png_is_drawn(tmp_path: Path, lines: list[dict[str, object]]) -> None:
+    draw(tmp_path / "x.png", lines)
+    data = (tmp_path / "x.png").read_bytes()
+    assert data.startswith(b"\x89PNG")
+    assert [path.name for path in tmp_path.iterdir()] == ["x.png"]
+    draw(tmp_path / "x.png", lines)
+    assert (tmp_path / "x.png").read_bytes() == data
+
+
+def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    require_plots()
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
+    with pytest.raises(ArgumentError, match=r"\[train\]"):
+        require_plots()
