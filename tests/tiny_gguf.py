@@ -141,10 +141,12 @@ def hf_tokenizer() -> dict[str, Any]:
     }
 
 
-def write_safetensors(path: Path, tensors: Mapping[str, np.ndarray[Any, Any]]) -> Path:
+def write_safetensors(
+    path: Path, tensors: Mapping[str, np.ndarray[Any, Any]], metadata: Mapping[str, str] | None = None
+) -> Path:
     from safetensors.numpy import save_file
 
-    save_file(dict(tensors), path)
+    save_file(dict(tensors), path, dict(metadata) if metadata else None)
     return path
 
 

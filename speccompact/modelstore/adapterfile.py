@@ -6,7 +6,8 @@ An adapter file is a safetensors file. Tensors have the names and the orientatio
     base_model.model.model.layers.{i}.self_attn.q_proj.lora_B.weight    (out, rank)
 
 and so on for k_proj, v_proj, o_proj and mlp.gate_proj, up_proj, down_proj. What peft keeps in a second file is one
-JSON text here, under "__metadata__" / "speccompact". Folders of peft are read too, see `peftconfig`.
+JSON text here, under "__metadata__" / "speccompact". Folders of peft are read too, see `peftconfig`. Numbers are F32,
+F16, BF16, or I8 with their scales in a second tensor, see `adapternumbers`.
 
 The file is hostile until proven otherwise; nothing in it is ever executed.
 """
@@ -19,12 +20,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from speccompact.errors import ModelError
+from speccompact.modelstore.adapternumbers import SCALE_SUFFIX, Dtype, from_stored, to_stored
 from speccompact.modelstore.peftconfig import read_peft_config
 from speccompact.modelstore.safetensors import PICKLE_SUFFIXES, SafetensorsFile, parse_json
 from speccompact.modelstore.storefiles import commit
@@ -51,7 +53,9 @@ _FINGERPRINT = re.compile(r"(?:[0-9a-f]{64})?")
 
 Floats = npt.NDArray[np.float32]
 Factors = Mapping[str, tuple[Floats, Floats]]
-Dtype = Literal["F32", "F16", "BF16"]
+
+_AXES = {"A": 0, "B": 1}
+"""Which axis of a factor counts the inner indices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +93,8 @@ class Adapter:
         for name, (a, b) in self.factors.items():
             if not _CANONICAL_NAME.fullmatch(name):
                 raise ModelError(f"{self.source}: tensor {name!r} cannot be adapted; linear weights of layers can")
-            for letter, values, axis in (("A", a, 0), ("B", b, 1)):
-                if values.ndim != 2 or values.shape[axis] != self.rank:
+            for letter, values in (("A", a), ("B", b)):
+                if values.ndim != 2 or values.shape[_AXES[letter]] != self.rank:
                     raise ModelError(
                         f"{self.source}: tensor {stored_name(name, letter)!r} has the shape {values.shape}, which is "
                         f"not one of rank {self.rank}"
@@ -115,7 +119,7 @@ def write_adapter(path: str | os.PathLike[str], adapter: Adapter, dtype: Dtype =
     Args:
         path: file to create or replace.
         adapter: what to write.
-        dtype: type of the stored numbers, each rounded to the nearest (ties to even).
+        dtype: type of the stored numbers, each rounded to the nearest (ties to even); I8 has scales beside it.
 
     Returns:
         The SHA-256 of the file, 32 bytes.
@@ -137,11 +141,13 @@ def write_adapter(path: str | os.PathLike[str], adapter: Adapter, dtype: Dtype =
     for name, pair in sorted(adapter.factors.items()):
         for letter, values in zip("AB", pair, strict=True):
             stored = stored_name(name, letter)
-            data = _rounded(values, dtype, f"{path}: tensor {stored!r}")
-            end = position + len(data)
-            header[stored] = {"dtype": dtype, "shape": list(values.shape), "data_offsets": [position, end]}
-            pieces.append(data)
-            position = end
+            for entry, kind, shape, data in to_stored(
+                stored, values, _AXES[letter], dtype, f"{path}: tensor {stored!r}"
+            ):
+                end = position + len(data)
+                header[entry] = {"dtype": kind, "shape": list(shape), "data_offsets": [position, end]}
+                pieces.append(data)
+                position = end
     text = _canonical_json(header, path).encode("ascii")
     text += b" " * (-(8 + len(text)) % _ALIGNMENT)
     pieces[0] = len(text).to_bytes(8, "little") + text
@@ -200,36 +206,23 @@ def _read_facts(file: SafetensorsFile) -> dict[str, Any]:
 def _read_factors(file: SafetensorsFile) -> Factors:
     halves: dict[str, dict[str, Floats]] = {}
     for stored in file.tensors:
+        weight = stored.removesuffix(SCALE_SUFFIX)
+        if weight != stored and weight in file.tensors and file.tensors[weight].dtype == "I8":
+            continue  # read with the weight
         match = _STORED_NAME.fullmatch(stored)
         if match is None or match[2] not in _LINEARS:
             raise ModelError(
                 f"{file.path}: tensor {stored!r} is not supported; adapters are low-rank factors (lora_A, lora_B) of "
                 f"{', '.join(_LINEARS)}"
             )
-        halves.setdefault(f"layers.{match[1]}.{_LINEARS[match[2]]}", {})[match[3]] = file.floats(stored)
+        halves.setdefault(f"layers.{match[1]}.{_LINEARS[match[2]]}", {})[match[3]] = from_stored(
+            file, stored, _AXES[match[3]]
+        )
     for name, pair in halves.items():
         for letter in "AB":
             if letter not in pair:
                 raise ModelError(f"{file.path}: tensor {stored_name(name, letter)!r} is missing")
     return {name: (pair["A"], pair["B"]) for name, pair in sorted(halves.items())}
-
-
-def _rounded(values: Floats, dtype: Dtype, what: str) -> bytes:
-    """Return the bytes of float32 values in a type of safetensors, little-endian."""
-    if dtype == "F32":
-        return values.astype("<f4").tobytes()
-    if dtype == "F16":
-        with np.errstate(over="ignore"):
-            halves = values.astype("<f2")
-        if not np.isfinite(halves).all():
-            raise ModelError(f"{what} holds values that are too large for F16")
-        return halves.tobytes()
-    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
-    # half of what is cut off, less one where the bit that stays last is 0: ties go to even
-    brains = ((bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)).astype("<u2")
-    if ((brains & 0x7F80) == 0x7F80).any():
-        raise ModelError(f"{what} holds values that are too large for BF16")
-    return brains.tobytes()
 
 
 def _canonical_json(value: Mapping[str, Any], path: str | os.PathLike[str]) -> str:

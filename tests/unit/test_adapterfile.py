@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from speccompact.errors import ModelError
-from speccompact.modelstore.adapterfile import Adapter, Dtype, read_adapter, write_adapter
+from speccompact.modelstore.adapterfile import Adapter, read_adapter, write_adapter
+from speccompact.modelstore.adapternumbers import Dtype
+from speccompact.modelstore.safetensors import SafetensorsFile
 from tests.tiny_adapter import peft_tensors, tiny_adapter, write_peft_folder
 from tests.tiny_gguf import write_safetensors
 
@@ -58,6 +60,33 @@ def test_what_is_written_is_read(tmp_path: Path, adapter: Adapter, dtype: Dtype)
     assert same(found, adapter)
     assert found.source == str(path)
     assert [entry.name for entry in tmp_path.iterdir()] == ["a.safetensors"]
+
+
+@given(adapter=adapters())
+def test_int8_is_as_close_as_8_bits_allow(tmp_path: Path, adapter: Adapter) -> None:
+    path = tmp_path / "a.safetensors"
+    write_adapter(path, adapter, "I8")
+    found = read_adapter(path)
+    for name, pair in adapter.factors.items():
+        for axis, (mine, theirs) in enumerate(zip(pair, found.factors[name], strict=True)):
+            largest = np.abs(mine).max(axis=1 - axis, keepdims=True).astype(np.float64)
+            assert (np.abs(mine.astype(np.float64) - theirs) <= largest / 127 * 0.50001).all()
+
+
+def test_int8_needs_scales_that_fit(tmp_path: Path) -> None:
+    for wrong in (np.ones((5,), np.float32), np.ones((1, 2), np.float32), None, np.ones((2,), np.int8)):
+        path = tmp_path / "a.safetensors"
+        write_adapter(path, tiny_adapter(), "I8")
+        file = SafetensorsFile(path)
+        tensors = {name: np.array(file.view(name)) for name in file.tensors}
+        name = next(name for name in tensors if name.endswith(".scale"))
+        if wrong is None:
+            del tensors[name]
+        else:
+            tensors[name] = wrong
+        write_safetensors(path, tensors, file.metadata)
+        with pytest.raises(ModelError, match="scale"):
+            read_adapter(path)
 
 
 def test_equal_adapters_are_equal_files(tmp_path: Path) -> None:
