@@ -1,4 +1,4 @@
-"""provenance.json: what a run was made of, enough to repeat it. Only names within the corpus; no paths, hosts, users."""
+"""provenance.json: what a run was made of, enough to repeat it. Names of files are those within the corpus."""
 
 import json
 import platform
@@ -68,5 +68,6 @@ def command_line(options: TrainOptions, model: str, *, held_out: bool) -> str:
         f"--seed {options.seed}",
         f"--device {options.device}",
         f"--threads {options.threads}",
+        *(["--compile"] if options.compile else []),
     ]
     return " ".join(words)

@@ -1,8 +1,8 @@
 """The stream of training batches: a pure function of the corpus, the options and a small state.
 
 Chunks of a kind come in a seeded order, and none comes again before all have. A sequence is what a slot is to the
-codec: a run of tokens that starts from nothing, mostly at the start of a line. Kinds take turns such that their shares of the tokens stay as
-wanted. A batch is filled from a pool of sequences; one of them is cut where none fits.
+codec: a run of tokens that starts from nothing, mostly at the start of a line. Kinds take turns such that their shares
+of the tokens stay as wanted. A batch is filled from a pool of sequences; one of them is cut where none fits.
 """
 
 import math
