@@ -25,6 +25,7 @@ from speccompact_cli.shared_options import (
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; its keys are a stable contract.")
 @click.option("--repeat", type=click.IntRange(min=1), default=1, show_default=True, help="Runs; medians are reported.")
 @click.option("--peers/--no-peers", default=True, show_default=True, help="Run other compressors on the same files.")
+@click.option("--decode/--no-decode", default=True, show_default=True, help="Decompress and compare, too.")
 @coding_options
 @running_options
 @verbosity_options
@@ -33,6 +34,7 @@ def bench_command(
     as_json: bool,
     repeat: int,
     peers: bool,
+    decode: bool,
     level: int | None,
     model: str | None,
     slot_tokens: int | None,
@@ -41,7 +43,10 @@ def bench_command(
     quiet: bool,
     verbose: bool,
 ) -> int:
-    """Measure size and speed on each FILE after a verified round trip, beside other compressors."""
+    """Measure size and speed on each FILE after a verified round trip, beside other compressors.
+
+    With --no-decode only sizes and the speed of compressing are measured, and nothing is verified.
+    """
     from speccompact.bench.measure import Setting, bench  # loads the whole library: only when it runs
     from speccompact.bench.peers import available_peers
 
@@ -56,6 +61,7 @@ def bench_command(
             files,
             setting,
             repeat=repeat,
+            decode=decode,
             peers=available_peers() if peers else (),
             watch=lambda words: activity.show(shown(words)),
         )

@@ -29,7 +29,7 @@ def bench_lines(report: Mapping[str, Any]) -> list[str]:
         own = f"{entry['compressed_bytes']} ({entry['bpb']:.3f})"
         others = [f"{peer['bytes']} ({peer['bpb']:.3f})" for peer in map(entry["peers"].__getitem__, peers)]
         sizes.append([shown(entry["path"]), str(entry["bytes"]), own, *others, f"{entry['overhead_percent']:.2f} %"])
-        speeds.append([shown(entry["path"]), *(format(entry[key], style) for _, key, style in _COLUMNS)])
+        speeds.append([shown(entry["path"]), *(_number(entry[key], style) for _, key, style in _COLUMNS)])
     machine = report["machine"]
     lines = [
         "compressed bytes (bits per byte):",
@@ -44,6 +44,10 @@ def bench_lines(report: Mapping[str, Any]) -> list[str]:
     for rows, best in report["roofline_tokens_per_s"].items():
         lines.append(f"int8 matrix products alone: {best:.0f} tokens/s with {rows} tokens in a pass")
     return lines
+
+
+def _number(value: float | None, style: str) -> str:
+    return "-" if value is None else format(value, style)
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:

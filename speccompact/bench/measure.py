@@ -48,7 +48,7 @@ class FileReport:
 
     Attributes:
         path: as given.
-        encoded, decoded: totals of the last compression and decompression.
+        encoded, decoded: totals of the last compression and decompression; the latter None where it was left out.
         encode_s, decode_s: median seconds of each.
         repeat: how many times it was measured.
         peers: results by name.
@@ -56,9 +56,9 @@ class FileReport:
 
     path: str
     encoded: Summary
-    decoded: Summary
+    decoded: Summary | None
     encode_s: float
-    decode_s: float
+    decode_s: float | None
     repeat: int
     peers: dict[str, PeerResult]
 
@@ -66,21 +66,23 @@ class FileReport:
         """Return the report's entry for this file."""
         done, megabytes = self.encoded, self.encoded.content_bytes / 1e6
         coded_bits = 8 * done.compressed_bytes
+        passes = self.decoded.passes if self.decoded is not None else 0
         return {
             "path": self.path,
             "bytes": done.content_bytes,
             "compressed_bytes": done.compressed_bytes,
             "bpb": done.bpb,
             "tokens": done.tokens,
-            "tokens_per_pass": self.decoded.tokens / self.decoded.passes if self.decoded.passes else 0.0,
+            "tokens_per_pass": done.tokens / passes if passes else 0.0,
             "encode_tokens_per_s": rate(done.tokens, self.encode_s),
-            "decode_tokens_per_s": rate(done.tokens, self.decode_s),
+            "decode_tokens_per_s": None if self.decode_s is None else rate(done.tokens, self.decode_s),
             "encode_mb_per_s": rate(megabytes, self.encode_s),
-            "decode_mb_per_s": rate(megabytes, self.decode_s),
+            "decode_mb_per_s": None if self.decode_s is None else rate(megabytes, self.decode_s),
             "encode_s": self.encode_s,
             "decode_s": self.decode_s,
             "repeat": self.repeat,
             "ideal_bits": done.ideal_bits,
+            "model_bpb": done.tried_bits / done.tried_bytes if done.tried_bytes else 0.0,
             "overhead_percent": 100 * (coded_bits / done.ideal_bits - 1) if done.ideal_bits else 0.0,
             "payload_bytes": done.payload_bytes,
             "frames": done.frames,
@@ -125,7 +127,13 @@ class BenchReport:
 
 
 def bench(
-    paths: Sequence[str], setting: Setting, *, repeat: int = 1, peers: Sequence[Peer] = (), watch: Watch | None = None
+    paths: Sequence[str],
+    setting: Setting,
+    *,
+    repeat: int = 1,
+    decode: bool = True,
+    peers: Sequence[Peer] = (),
+    watch: Watch | None = None,
 ) -> BenchReport:
     """Measure files one after another, then the peers, so that their memory is not taken for ours.
 
@@ -133,6 +141,7 @@ def bench(
         paths: regular files.
         setting: how to compress.
         repeat: times each file is measured; medians are reported. Peers run once.
+        decode: decompress and compare too; without it, sizes come in half of the time or less, and unproven.
         peers: what to compare with.
         watch: is told what is going on.
 
@@ -152,7 +161,7 @@ def bench(
     own = []
     for path in paths:
         tell(path)
-        own.append(_measure(path, setting, repeat))
+        own.append(_measure(path, setting, repeat, decode))
     peak = peak_rss_bytes()
     tell("matrix products alone")
     best = _roofline(setting)
@@ -166,13 +175,16 @@ def bench(
     return BenchReport(tuple(reports), setting, load_s, peak, best)
 
 
-def _measure(path: str, setting: Setting, repeat: int) -> FileReport:
+def _measure(path: str, setting: Setting, repeat: int, decode: bool) -> FileReport:
     encode_s, decode_s = [], []
+    decoded = None
     for _ in range(max(1, repeat)):
         with open(path, "rb") as source, tempfile.TemporaryFile() as packed:
             began = time.perf_counter()
             encoded = _compress(source, packed, setting)
             encode_s.append(time.perf_counter() - began)
+            if not decode:
+                continue
             source.seek(0)
             packed.seek(0)
             check = io.BufferedWriter(_Comparison(source, path))
@@ -182,9 +194,8 @@ def _measure(path: str, setting: Setting, repeat: int) -> FileReport:
             decode_s.append(time.perf_counter() - began)
             if source.read(1):
                 raise DamagedError(f"{path}: the round trip ends {decoded.content_bytes} bytes into the content")
-    return FileReport(
-        path, encoded, decoded, statistics.median(encode_s), statistics.median(decode_s), len(encode_s), {}
-    )
+    decode_median = statistics.median(decode_s) if decode_s else None
+    return FileReport(path, encoded, decoded, statistics.median(encode_s), decode_median, len(encode_s), {})
 
 
 class _Comparison(io.RawIOBase):

@@ -87,6 +87,7 @@ class StreamCompressor:
         if self._part is not None and needs_model and self._part.header.model is None:
             self._close_part()
         self._tally.add_frame(built.head, built.passes, built.bits)
+        self._tally.add_tried(built.tried_bits, built.tried_bytes)
         if self._part is None and last:
             data = pack_single(self._header(needs_model, None), built.head, built.payload, content)
             write_all(self._target, data)

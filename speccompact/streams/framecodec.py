@@ -33,12 +33,15 @@ class BuiltFrame:
         payload: the payload section, check bytes included.
         bits: ideal size of the model slots (bits).
         passes: target passes spent, on slots that were dropped too.
+        tried_bits, tried_bytes: ideal size (bits) and content of all that the model coded, kept or dropped.
     """
 
     head: FrameHead
     payload: bytes
     bits: float = 0.0
     passes: int = 0
+    tried_bits: float = 0.0
+    tried_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +87,15 @@ def encode_frame(
     built = _build(content, _merged(content, [_smallest(content, slot, model.get(slot.start)) for slot in plan]))
     alone = _build(content, [whole])
     best = min(built, alone, key=lambda frame: len(frame.payload) + len(pack_frame_head(frame.head, single=True)))
-    return BuiltFrame(best.head, best.payload, best.bits, passes)
+    tried = model.values()
+    return BuiltFrame(
+        best.head,
+        best.payload,
+        best.bits,
+        passes,
+        sum(slot.bits for slot in tried),
+        sum(slot.stop - slot.start for slot in tried),
+    )
 
 
 def _encode_model(

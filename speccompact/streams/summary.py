@@ -40,6 +40,8 @@ class Summary:
         passes: target passes that this call needed, counted once for each slot that took part.
         ideal_bits: sum of -log2 p over the symbols of the model slots kept, in the integer distribution (compressing
             only, else 0).
+        tried_bits, tried_bytes: ideal size (bits) and content of all that the model coded, whether it was kept or
+            zstandard was smaller (compressing only, else 0): a measure of the model alone.
         payload_bytes: bytes of the slots' payloads; the rest of compressed_bytes is headers, tables and checks.
         lost: what a salvage could not recover, ascending; empty without salvage, because damage then raises.
     """
@@ -54,6 +56,8 @@ class Summary:
     tokens: int = 0
     passes: int = 0
     ideal_bits: float = 0.0
+    tried_bits: float = 0.0
+    tried_bytes: int = 0
     payload_bytes: int = 0
     lost: tuple[LostRange, ...] = field(default=())
 
@@ -82,6 +86,8 @@ class Tally:
     tokens: int = 0
     passes: int = 0
     ideal_bits: float = 0.0
+    tried_bits: float = 0.0
+    tried_bytes: int = 0
     payload_bytes: int = 0
     lost: list[LostRange] = field(default_factory=list)
 
@@ -96,6 +102,11 @@ class Tally:
         self.passes += passes
         self.ideal_bits += bits
         self.payload_bytes += sum(slot.payload_bytes for slot in head.slots)
+
+    def add_tried(self, bits: float, content_bytes: int) -> None:
+        """Count what the model coded of a frame that was written."""
+        self.tried_bits += bits
+        self.tried_bytes += content_bytes
 
     def add_part(self, compressed_bytes: int) -> None:
         """Count a part that was written."""

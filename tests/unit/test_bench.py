@@ -4,12 +4,14 @@ from pathlib import Path
 import pytest
 
 from speccompact import api
+from speccompact.bench import measure
 from speccompact.bench import roofline as rooflines
 from speccompact.bench.machine import describe_machine, peak_rss_bytes
 from speccompact.bench.measure import Setting, bench
 from speccompact.bench.peers import Peer, available_peers, measure_peer
 from speccompact.errors import DamagedError
 from speccompact.streams.summary import Summary
+from speccompact_cli.bench_table import bench_lines
 from tests.fakes import FakeEngines, prose
 from tests.tiny_text import STORY
 
@@ -59,14 +61,40 @@ def test_programs_can_rely_on_keys_and_types(tmp_path: Path, tiny_home: Path) ->
     assert {key: type(value) for key, value in entry.items()} == {
         "path": str, "bytes": int, "compressed_bytes": int, "bpb": float, "tokens": int, "tokens_per_pass": float,
         "encode_tokens_per_s": float, "decode_tokens_per_s": float, "encode_mb_per_s": float, "decode_mb_per_s": float,
-        "encode_s": float, "decode_s": float, "repeat": int, "ideal_bits": float, "overhead_percent": float,
-        "payload_bytes": int, "frames": int, "slots": dict, "peers": dict,
+        "encode_s": float, "decode_s": float, "repeat": int, "ideal_bits": float, "model_bpb": float,
+        "overhead_percent": float, "payload_bytes": int, "frames": int, "slots": dict, "peers": dict,
     }  # fmt: skip
     assert entry["slots"]["model"] > 0
     assert entry["tokens_per_pass"] == 1.0
     assert {key: type(value) for key, value in entry["peers"]["zstd"].items()} == {
         "bytes": int, "bpb": float, "encode_mb_per_s": float, "decode_mb_per_s": float
     }  # fmt: skip
+
+
+def test_sizes_alone_need_no_decoding(tmp_path: Path, setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "text"
+    path.write_bytes(TEXT)
+    both = bench([str(path)], setting).to_json()["files"][0]  # type: ignore[index]
+
+    def compare(_source: object, _path: str) -> None:
+        raise AssertionError("nothing is to be decoded")
+
+    monkeypatch.setattr(measure, "_Comparison", compare)
+    sizes = bench([str(path)], setting, decode=False).to_json()
+    entry = sizes["files"][0]  # type: ignore[index]
+    for key in ("compressed_bytes", "ideal_bits", "model_bpb", "slots"):
+        assert entry[key] == both[key]
+    assert entry["decode_s"] is entry["decode_tokens_per_s"] is entry["decode_mb_per_s"] is None
+    assert any("-" in line.split() for line in bench_lines(sizes))
+
+
+def test_what_the_model_lost_counts_for_its_own_measure(tmp_path: Path, tiny_home: Path) -> None:
+    path = tmp_path / "repeats"
+    path.write_text(STORY * 3)
+    entry = bench([str(path)], Setting(level=1, model="tiny"), decode=False).files[0]
+    assert entry.encoded.ideal_bits == 0
+    assert entry.encoded.tried_bytes == 3 * len(STORY)
+    assert entry.encoded.tried_bits > 0
 
 
 def test_an_empty_file_divides_nothing_by_zero(tmp_path: Path, setting: Setting) -> None:
