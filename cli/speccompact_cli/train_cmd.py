@@ -12,7 +12,6 @@ import click
 
 from speccompact.errors import ArgumentError
 from speccompact.modelstore.registry import DEFAULT_MODEL
-from speccompact_cli.console import Console
 from speccompact_cli.exit_codes import SUCCESS, Stopped
 from speccompact_cli.naming import shown
 from speccompact_cli.progress import Activity, duration
