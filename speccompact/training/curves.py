@@ -6,10 +6,10 @@ from pathlib import Path
 
 from speccompact.errors import ArgumentError
 from speccompact.modelstore.storefiles import commit, temporary
-from speccompact.training.evaluation import changes
+from speccompact.training.evaluation import changes, mean_change
 from speccompact.training.metrics import Line
 
-_SIZE = (11.0, 8.0)  # inches
+_SIZE = (12.0, 8.0)  # inches
 _SMOOTH = 50  # points that are left of the loss
 
 
@@ -30,15 +30,13 @@ def draw(path: Path, lines: Sequence[Line]) -> None:
         path: of the PNG.
         lines: see `metrics.MetricsFile`.
     """
-    import matplotlib  # an extra, and slow to load
-
-    matplotlib.use("agg")
+    from matplotlib import colormaps  # an extra, and slow to load
     from matplotlib.figure import Figure
 
     steps = [line for line in lines if "bits" in line]
     measured = [line for line in lines if "held_out" in line]
     figure = Figure(_SIZE, layout="constrained")
-    loss, kinds = figure.subplots(2, 1)
+    loss, kinds = figure.subplots(2, 1, sharex=True)
     block = max(1, len(steps) // _SMOOTH)
     groups = [steps[start : start + block] for start in range(0, len(steps), block)]
     loss.plot(
@@ -46,16 +44,20 @@ def draw(path: Path, lines: Sequence[Line]) -> None:
         [sum(line["bits"] for line in group) / len(group) for group in groups],
         color="tab:blue",
     )
-    loss.set(ylabel="bits per token, training", xlabel="tokens")
+    loss.set(ylabel="bits per token, training")
     rates = loss.twinx()
     rates.plot([line["tokens"] for line in steps], [line["learning_rate"] for line in steps], color="0.75")
     rates.set(ylabel="learning rate (grey)")
     if measured:
         start = measured[0]["held_out"]
-        for kind in start:
-            points = [(line["tokens"], changes(start, line["held_out"]).get(kind, 0.0)) for line in measured]
-            kinds.plot(*zip(*points, strict=True), marker=".", label=f"{kind} ({start[kind]:.3f} bpb)")
-        kinds.legend(fontsize="small", ncols=2)
+        tokens = [line["tokens"] for line in measured]
+        for number, kind in enumerate(start):
+            percents = [changes(start, line["held_out"])[kind] for line in measured]
+            style = {"color": colormaps["tab20"](number % 20), "linestyle": ("-", "--", ":")[number // 20 % 3]}
+            kinds.plot(tokens, percents, marker=".", label=f"{kind} ({start[kind]:.3f} bpb at first)", **style)
+        means = [mean_change(start, line["held_out"]) for line in measured]
+        kinds.plot(tokens, means, color="black", linewidth=2.5, label="mean")
+        figure.legend(fontsize="small", loc="outside right center")
     kinds.axhline(0, color="0.75")
     kinds.set(ylabel="held-out bits against the start, %", xlabel="tokens")
     with temporary(path.parent) as place:
