@@ -244,15 +244,15 @@ def _keep(module: nn.Module, name: str, values: npt.NDArray[np.float64], trained
 
 def _attend(query: Tensor, key: Tensor, value: Tensor, lengths: Sequence[int]) -> Tensor:
     """Causal attention within each sequence; all (heads, rows, head_dim)."""
-    out, start = [], 0
-    for count, length in _runs(lengths):
-        stop = start + count * length
-        q, k, v = (
-            torch.unflatten(part[:, start:stop], 1, (count, length)).transpose(0, 1) for part in (query, key, value)
-        )
-        mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-        out.append(mixed.transpose(0, 1).flatten(1, 2))
-        start = stop
+    runs = list(_runs(lengths))
+    # split, not sliced: the gradient of many slices is a sum of arrays of zeros, that of a split is one copy
+    pieces = zip(
+        *(torch.split(part, [n * length for n, length in runs], dim=1) for part in (query, key, value)), strict=True
+    )
+    out = []
+    for run, piece in zip(runs, pieces, strict=True):
+        q, k, v = (torch.unflatten(part, 1, run).transpose(0, 1) for part in piece)
+        out.append(functional.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(0, 1).flatten(1, 2))
     return torch.cat(out, dim=1)
 
 
