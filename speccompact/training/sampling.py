@@ -21,6 +21,9 @@ from speccompact.text.tokenizer import Tokenizer
 from speccompact.training.batch import Batch, make_batch
 from speccompact.training.corpus import Chunks
 
+STREAM_VERSION = 2
+"""Changes whenever the same corpus and options give other batches: a run goes on only where it stayed the same."""
+
 SHORTEST = 64
 """Tokens of the shortest sequences that are drawn on purpose."""
 

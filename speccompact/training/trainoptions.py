@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from speccompact.errors import ArgumentError
-from speccompact.training.sampling import SHORTEST, Sampling
+from speccompact.training.sampling import SHORTEST, STREAM_VERSION, Sampling
 from speccompact.training.schedule import Schedule
 
 _WARM_UP_STEPS = 8
@@ -119,6 +119,7 @@ class TrainOptions:
             "mix": dict(self.mix),
             "seed": self.seed,
             "evaluate_tokens": self.evaluate_tokens,
+            "stream_version": STREAM_VERSION,
         }
 
 
@@ -130,7 +131,9 @@ def refuse_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     """
     for name, value in now.items():
         if before.get(name) != value:
-            if name in ("corpus", "held_out", "model"):
+            if name == "stream_version":
+                what = f"is {value} in this release, and the run began with {before.get(name)}"
+            elif name in ("corpus", "held_out", "model"):
                 what = "has changed since the run began"
             else:
                 what = f"is {value}, but the run began with {before.get(name)}"

@@ -1,5 +1,6 @@
 """The stream of batches: the same from any state, exact in size, nothing twice before everything once."""
 
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from speccompact.training.batch import START_TOKEN, Batch
 from speccompact.training.corpus import Corpus, mixture, open_corpus
-from speccompact.training.sampling import Cutter, Sampling, SequenceStream
+from speccompact.training.sampling import STREAM_VERSION, Cutter, Sampling, SequenceStream
 from tests.tiny_corpus import write_corpus
 from tests.tiny_vocabulary import tiny_tokenizer
 
@@ -46,6 +47,15 @@ def test_a_stream_goes_on_from_its_state(corpus: Corpus, seed: int, before: int,
         assert plain(first.next_step()) == plain(second.next_step())
     assert first.state() == second.state()
     assert first.consumed() == second.consumed()
+
+
+def test_batches_change_only_with_the_version(corpus: Corpus) -> None:
+    stream = stream_of(corpus)
+    digest = hashlib.sha256()
+    for _ in range(10):
+        for batch in stream.next_step():
+            digest.update(batch.targets.numpy().astype("<i8").tobytes())
+    assert (STREAM_VERSION, digest.hexdigest()[:16]) == (2, "bcd3638a0493dad4")
 
 
 def test_the_seed_decides(corpus: Corpus) -> None:

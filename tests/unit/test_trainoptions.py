@@ -52,5 +52,7 @@ def test_settings_survive_json_and_are_compared() -> None:
         refuse_changes(before, TrainOptions(mix={"logs": 0.1}).settings())
     with pytest.raises(ArgumentError, match=r"^rank is None"):
         refuse_changes(before, TrainOptions(mix={"logs": 0.1}, learning_rate=3e-4, rank=None).settings())
+    with pytest.raises(ArgumentError, match=r"^stream_version is 2 in this release, and the run began with None"):
+        refuse_changes({}, {"stream_version": 2})
     with pytest.raises(ArgumentError, match=r"^corpus has changed"):
         refuse_changes({"corpus": "a"}, {"corpus": "b"})
