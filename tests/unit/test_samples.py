@@ -1,5 +1,7 @@
 """The shipped samples run, and their texts are what they claim to be."""
 
+import os
+import re
 import runpy
 import sys
 from pathlib import Path
@@ -9,6 +11,7 @@ import pytest
 from speccompact.modelstore.registry import DEFAULT_MODEL
 from tests.fakes import FakeEngines
 from tests.source_tree import ROOT
+from tests.tiny_gguf import U32, tiny_llama, value
 
 SAMPLES = ROOT / "samples"
 EXPECTED = {
@@ -44,10 +47,25 @@ def test_a_sample_runs_with_the_real_model(
     assert " 0 model slots" not in out, "the model was never asked"
 
 
+def test_a_model_is_tuned_on_a_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SPECCOMPACT_HOME", str(tmp_path / "store"))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    model = tiny_llama()
+    model.metadata["llama.context_length"] = value(U32, 4096)  # as long as the slots of the default level
+    path = model.write(tmp_path / "tiny.gguf")
+    fast = "--tokens=1024 --batch=512 --micro-batch=256 --length=64 --rank=2 --threads=1 --evaluate-tokens=128"
+    run_sample(SAMPLES / "tune_on_log.py", monkeypatch, str(SAMPLES / "service.log"), str(path), *fast.split())
+    said = capfd.readouterr().out
+    for name in ("before-tuning", "tuned-on-a-log"):
+        assert re.search(rf"{name}: \d+ bytes became \d+, ", said), said
+
+
 def test_the_log_is_what_its_script_prints(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     run_sample(SAMPLES / "make_log.py", monkeypatch)
     assert capsys.readouterr().out == (SAMPLES / "service.log").read_text("utf-8")
 
 
 def test_every_sample_is_run() -> None:
-    assert {path.name for path in SAMPLES.glob("*.py")} == set(EXPECTED) | {"make_log.py"}
+    assert {path.name for path in SAMPLES.glob("*.py")} == set(EXPECTED) | {"make_log.py", "tune_on_log.py"}
