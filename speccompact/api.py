@@ -82,7 +82,7 @@ def compress_stream(
         target: writable binary stream; not closed, not flushed.
         level: 1 (short slots, fast) to 9 (longest context).
         model: registered name or path of the target; loaded at the first text, never for data that is not text.
-        slot_tokens: tokens of a slot instead of the level's own.
+        slot_tokens: tokens of a slot, at most, instead of the level's own. A model that holds fewer gets shorter slots.
         progress: called with the content bytes done so far.
 
     Returns:

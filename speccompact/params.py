@@ -29,13 +29,16 @@ MAX_FRAME_TOKENS = 1 << 18
 
 MAX_FRAME_SLOTS = 4096
 
+MIN_SLOT_TOKENS = 16
+"""The shortest limit that slots may be given: below it nothing but their starts would be left."""
+
 MAX_SLOT_TOKENS = 1 << 13
 """Symbols of one slot, at most; the target's own context may be shorter."""
 
 
 @dataclass(frozen=True, slots=True)
 class CodecParams:
-    """How a text is cut. Invariants (enforced): 16 <= slot_tokens <= MAX_SLOT_TOKENS, 1 <= frame_slots.
+    """How a text is cut. Invariants (enforced): MIN_SLOT_TOKENS <= slot_tokens <= MAX_SLOT_TOKENS, 1 <= frame_slots.
 
     Attributes:
         slot_tokens: symbols of one slot, at most (tokens).
@@ -46,8 +49,8 @@ class CodecParams:
     frame_slots: int
 
     def __post_init__(self) -> None:
-        if not 16 <= self.slot_tokens <= MAX_SLOT_TOKENS:
-            raise ArgumentError(f"slot_tokens is {self.slot_tokens}; choose 16 to {MAX_SLOT_TOKENS}")
+        if not MIN_SLOT_TOKENS <= self.slot_tokens <= MAX_SLOT_TOKENS:
+            raise ArgumentError(f"slot_tokens is {self.slot_tokens}; choose {MIN_SLOT_TOKENS} to {MAX_SLOT_TOKENS}")
         if not 1 <= self.frame_slots <= MAX_FRAME_SLOTS:
             raise ArgumentError(f"frame_slots is {self.frame_slots}; choose 1 to {MAX_FRAME_SLOTS}")
 

@@ -49,6 +49,8 @@ class FakeSlot:
 class FakeTarget:
     """ASCII characters are tokens, and WORDS with what follows them; NUL and all bytes from 128 on are escapes."""
 
+    positions = 1 << 14
+
     def __init__(self, name: str = "fake") -> None:
         self.name = name
         self.digest = (name.encode() + bytes(32))[:32]
@@ -97,6 +99,7 @@ class FakeCodec:
         self.passes += len(slots)
         lanes = []
         for symbols, check in zip(slots, checks, strict=True):
+            assert len(symbols) <= self.target.positions
             lane = bytearray([check])
             for symbol in symbols.tolist():
                 lane += bytes([symbol]) if symbol < _ESCAPED else bytes([_ESCAPED, symbol - _ESCAPED])

@@ -9,10 +9,10 @@ from speccompact.container.limits import Limits
 from speccompact.errors import ArgumentError
 from speccompact.modelstore.registry import DEFAULT_MODEL
 from speccompact.options import Options
-from speccompact.params import DEFAULT_LEVEL, MAX_SLOT_TOKENS
+from speccompact.params import DEFAULT_LEVEL, MAX_SLOT_TOKENS, MIN_SLOT_TOKENS
 from speccompact_cli.console import DETAILED, NORMAL, QUIET, Console, output_is_terminal
 
-_SLOT_TOKENS = click.IntRange(16, MAX_SLOT_TOKENS)
+_SLOT_TOKENS = click.IntRange(MIN_SLOT_TOKENS, MAX_SLOT_TOKENS)
 
 F = TypeVar("F", bound=Callable[..., Any])
 

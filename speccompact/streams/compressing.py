@@ -17,11 +17,12 @@ from speccompact.container.frames import Kind
 from speccompact.container.framing import pack_single
 from speccompact.container.seekable import PartWriter
 from speccompact.container.writing import write_all
-from speccompact.params import EXACT_VERSION, PRECISION, CodecParams
+from speccompact.errors import ModelError
+from speccompact.params import EXACT_VERSION, MIN_SLOT_TOKENS, PRECISION, CodecParams, level_params
 from speccompact.streams.engine import Engine, Engines, SlotVocabulary, Symbols
 from speccompact.streams.framecodec import BuiltFrame, encode_frame
 from speccompact.streams.summary import Progress, Summary, Tally
-from speccompact.text.slots import FRAME_WINDOW, plan_frame
+from speccompact.text.slots import FRAME_WINDOW, FramePlan, plan_frame
 from speccompact.text.tokenizer import Tokenizer
 
 
@@ -55,13 +56,7 @@ class StreamCompressor:
         buffer, ended = b"", False
         while True:
             buffer, ended = _fill(source, buffer, ended)
-            plan = plan_frame(
-                buffer,
-                final=ended,
-                tokenizer=tokenizer,
-                slot_tokens=self._params.slot_tokens,
-                frame_slots=self._params.frame_slots,
-            )
+            plan = self._plan(buffer, ended, tokenizer)
             content, buffer = buffer[: plan.consumed], buffer[plan.consumed :]
             symbols = sum(len(slot.symbols) for slot in plan.slots if slot.symbols is not None)
             built = encode_frame(content, plan.slots, self._engine, self._ticker(len(content), symbols))
@@ -70,6 +65,26 @@ class StreamCompressor:
             self._progress(self._tally.content_bytes)
             if last:
                 return self._tally.summary()
+
+    def _plan(self, buffer: bytes, ended: bool, tokenizer: Tokenizer) -> FramePlan:
+        """Plan a frame, with shorter slots from the first text on if the model holds fewer tokens than asked for."""
+        wanted = self._params.slot_tokens
+        plan = plan_frame(
+            buffer,
+            final=ended,
+            tokenizer=tokenizer,
+            slot_tokens=wanted,
+            frame_slots=self._params.frame_slots,
+        )
+        if all(slot.symbols is None for slot in plan.slots):
+            return plan
+        target = self._engine().codec.target
+        if wanted <= target.positions:
+            return plan
+        if target.positions < MIN_SLOT_TOKENS:
+            raise ModelError(f"{target.name} holds {target.positions} tokens; slots have {MIN_SLOT_TOKENS} or more")
+        self._params = level_params(self._level, target.positions)
+        return self._plan(buffer, ended, tokenizer)
 
     def _ticker(self, size: int, symbols: int) -> Callable[[int], None]:
         """Return a callback that turns tokens done into content bytes done, within one frame."""

@@ -93,6 +93,11 @@ class SlotTarget(Protocol):
         """Bytes of the symbols."""
         ...
 
+    @property
+    def positions(self) -> int:
+        """Longest slot (tokens) that it can hold."""
+        ...
+
 
 class SlotCodec(Protocol):
     """Symbols of slots to lanes and back. One call at a time; a slot's lane does not depend on the other slots."""

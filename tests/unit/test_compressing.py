@@ -3,7 +3,7 @@ import io
 import pytest
 
 from speccompact import api
-from speccompact.errors import ArgumentError
+from speccompact.errors import ArgumentError, ModelError
 from tests.archives import MIXED, SLOT_TOKENS, Pipe, noise, small
 from tests.fakes import FakeEngines, prose
 
@@ -66,6 +66,24 @@ def test_text_after_binary_frames_begins_a_part_with_a_model() -> None:
     info = api.inspect(archive)
     assert [part.model_digest is not None for part in info.parts] == [False, True]
     assert api.decompress(archive, engines=FakeEngines()) == content
+
+
+def test_slots_are_no_longer_than_the_model_can_hold() -> None:
+    content, engines = prose(20_000), FakeEngines()
+    engines.codec.target.positions = 100  # the fake codec refuses longer slots, as the real one does
+    archive = api.compress(content, engines=engines)
+    assert archive == api.compress(content, slot_tokens=100, engines=FakeEngines())
+    assert archive == api.compress(content, slot_tokens=200, engines=engines)
+    assert api.inspect(archive).tokens > 100
+    assert api.decompress(archive, engines=engines) == content
+
+
+def test_a_model_that_holds_next_to_nothing_is_refused() -> None:
+    engines = FakeEngines()
+    engines.codec.target.positions = 15
+    with pytest.raises(ModelError, match="fake holds 15 tokens; slots have 16 or more"):
+        api.compress(prose(1000), engines=engines)
+    assert api.compress(noise(1000), engines=engines)
 
 
 def test_summary_and_progress() -> None:

@@ -11,7 +11,7 @@ import pytest
 from speccompact.modelstore.registry import DEFAULT_MODEL
 from tests.fakes import FakeEngines
 from tests.source_tree import ROOT
-from tests.tiny_gguf import U32, tiny_llama, value
+from tests.tiny_gguf import tiny_llama
 
 SAMPLES = ROOT / "samples"
 EXPECTED = {
@@ -52,9 +52,7 @@ def test_a_model_is_tuned_on_a_log(
 ) -> None:
     monkeypatch.setenv("SPECCOMPACT_HOME", str(tmp_path / "store"))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
-    model = tiny_llama()
-    model.metadata["llama.context_length"] = value(U32, 4096)  # as long as the slots of the default level
-    path = model.write(tmp_path / "tiny.gguf")
+    path = tiny_llama().write(tmp_path / "tiny.gguf")
     fast = "--tokens=1024 --batch=512 --micro-batch=256 --length=64 --rank=2 --threads=1 --evaluate-tokens=128"
     run_sample(SAMPLES / "tune_on_log.py", monkeypatch, str(SAMPLES / "service.log"), str(path), *fast.split())
     said = capfd.readouterr().out
