@@ -1,17 +1,19 @@
 """What a user decides about a run, checked, and what of it must not change while it goes on."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from speccompact.errors import ArgumentError
+from speccompact.params import MIN_SLOT_TOKENS
 from speccompact.training.sampling import SHORTEST, STREAM_VERSION, Sampling
 from speccompact.training.schedule import Schedule
 
 _WARM_UP_STEPS = 8
 _EVALUATIONS = 20
-_SHORTEST_SLOT = 16  # tokens; what `text.slots` allows
+_MOST = 10**15  # tokens; beyond it floats do not count any more
+_SEEDS = 1 << 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,25 +61,30 @@ class TrainOptions:
     device: str = "cpu"
 
     def __post_init__(self) -> None:
-        micro = self.passed_at_once
-        for holds, complaint in (
-            (self.tokens >= 1, f"tokens is {self.tokens}; choose 1 or more"),
-            (self.rank is None or self.rank >= 1, f"rank is {self.rank}; choose 1 or more"),
-            (0 < self.strength < math.inf, f"alpha is {self.alpha}; choose more than 0"),
-            (0 < self.learning_rate < math.inf, f"learning_rate is {self.learning_rate}; choose more than 0"),
-            (self.warm_up is None or self.warm_up >= 0, f"warm_up is {self.warm_up}; choose 0 or more"),
-            (0 <= self.rounding_from <= 1, f"rounding_from is {self.rounding_from}; choose 0 to 1"),
-            (self.length >= _SHORTEST_SLOT, f"length is {self.length}; choose {_SHORTEST_SLOT} or more"),
-            (0 <= self.short_share <= 1, f"short_share is {self.short_share}; choose 0 to 1"),
-            (micro >= self.length, f"micro_batch is {micro}; it must hold a sequence of {self.length} tokens"),
-            (self.batch >= 1 and self.batch % micro == 0, f"batch is {self.batch}; choose a multiple of {micro}"),
-            (self.seed >= 0, f"seed is {self.seed}; choose 0 or more"),
-            (self.evaluate_every is None or self.evaluate_every >= 1, "evaluate_every must be 1 or more"),
-            (self.evaluate_tokens >= SHORTEST, f"evaluate_tokens must be {SHORTEST} or more"),
-            (self.checkpoint_minutes >= 0, "checkpoint_minutes must be 0 or more"),
-        ):
+        for holds, complaint in self._rules():
             if not holds:
                 raise ArgumentError(complaint)
+
+    def _rules(self) -> Iterator[tuple[bool, str]]:
+        """Yield what must hold, and what is said where it does not. A rule may rely on those before it."""
+        yield 1 <= self.tokens <= _MOST, f"tokens is {self.tokens}; choose 1 to {_MOST}"
+        yield self.rank is None or 1 <= self.rank <= _MOST, f"rank is {self.rank}; choose 1 or more"
+        yield self.rank is not None or self.alpha is None, "alpha is for adapters; leave it out or train one"
+        yield 0 < self.strength < math.inf, f"alpha is {self.alpha}; choose more than 0"
+        yield 0 < self.learning_rate < math.inf, f"learning_rate is {self.learning_rate}; choose more than 0"
+        yield self.warm_up is None or self.warm_up >= 0, f"warm_up is {self.warm_up}; choose 0 or more"
+        yield 0 <= self.rounding_from <= 1, f"rounding_from is {self.rounding_from}; choose 0 to 1"
+        yield self.length >= MIN_SLOT_TOKENS, f"length is {self.length}; choose {MIN_SLOT_TOKENS} or more"
+        yield 0 <= self.short_share <= 1, f"short_share is {self.short_share}; choose 0 to 1"
+        name, held = ("batch", self.batch) if self.micro_batch is None else ("micro_batch", self.micro_batch)
+        yield held >= self.length, f"{name} is {held}; it must hold a sequence of {self.length} tokens"
+        micro = self.passed_at_once
+        yield micro <= self.batch <= _MOST, f"batch is {self.batch}; choose {micro} to {_MOST}"
+        yield self.batch % micro == 0, f"batch is {self.batch}; choose a multiple of {micro}"
+        yield 0 <= self.seed < _SEEDS, f"seed is {self.seed}; choose 0 to {_SEEDS - 1}"
+        yield self.evaluate_every is None or self.evaluate_every >= 1, "evaluate_every must be 1 or more"
+        yield self.evaluate_tokens >= SHORTEST, f"evaluate_tokens must be {SHORTEST} or more"
+        yield self.checkpoint_minutes >= 0, "checkpoint_minutes must be 0 or more"
 
     @property
     def strength(self) -> float:
