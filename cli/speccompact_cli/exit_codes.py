@@ -55,6 +55,7 @@ OPTION_NAMES: Final[Mapping[str, str]] = {
     "batch": "--batch",
     "byte_range": "--range",
     "checkpoint_minutes": "--checkpoint-minutes",
+    "compile": "--compile",
     "corpus": "--corpus",
     "device": "--device",
     "evaluate_every": "--evaluate-every",

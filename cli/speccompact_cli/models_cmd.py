@@ -8,41 +8,13 @@ import json
 import click
 
 from speccompact.modelstore.registry import DEFAULT_MODEL, REGISTRY
-from speccompact_cli.console import Console
 from speccompact_cli.exit_codes import SUCCESS
 from speccompact_cli.naming import shown
-from speccompact_cli.progress import Progress, amount
+from speccompact_cli.progress import StageProgress, amount
 from speccompact_cli.shared_options import make_console
 
 _DIGITS = 16
 """Hexadecimal digits of a digest that are shown: what an archive's header holds of it."""
-
-
-class StageProgress:
-    """One progress bar after another, for the stages of fetching a model."""
-
-    def __init__(self, console: Console, name: str) -> None:
-        self._console = console
-        self._name = name
-        self._stage = ""
-        self._bar: Progress | None = None
-
-    def __call__(self, stage: str, done: int, total: int) -> None:
-        """Say how far a stage is; a new stage begins a new bar."""
-        if stage != self._stage or self._bar is None:
-            self.close()
-            self._stage, self._bar = stage, Progress(self._console, f"{self._name}: {stage}", total)
-        self._bar.update(done, total)
-
-    @property
-    def idle(self) -> bool:
-        """Whether nothing had to be done so far."""
-        return self._bar is None
-
-    def close(self) -> None:
-        """Wipe what is drawn."""
-        if self._bar is not None:
-            self._bar.close()
 
 
 @click.group("models")

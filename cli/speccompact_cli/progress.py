@@ -1,4 +1,4 @@
-"""A progress bar on standard error: share done, rate, time left."""
+"""Progress bars on standard error: share done, rate, time left."""
 
 import time
 from collections.abc import Callable
@@ -107,3 +107,30 @@ class Progress(Activity):
         bar = "#" * filled + "-" * (_BAR_WIDTH - filled)
         left = duration((total - done) / rate) if rate and done <= total else "?"
         return f"{self._label}  [{bar}] {share:4.0%}  {amount(done)}/{amount(total)}  {amount(rate)}/s  {left} left"
+
+
+class StageProgress:
+    """One progress bar after another, for the stages of fetching a model."""
+
+    def __init__(self, console: Console, name: str) -> None:
+        self._console = console
+        self._name = name
+        self._stage = ""
+        self._bar: Progress | None = None
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        """Say how far a stage is; a new stage begins a new bar."""
+        if stage != self._stage or self._bar is None:
+            self.close()
+            self._stage, self._bar = stage, Progress(self._console, f"{self._name}: {stage}", total)
+        self._bar.update(done, total)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing had to be done so far."""
+        return self._bar is None
+
+    def close(self) -> None:
+        """Wipe what is drawn."""
+        if self._bar is not None:
+            self._bar.close()

@@ -14,7 +14,7 @@ from speccompact.errors import ArgumentError
 from speccompact.modelstore.registry import DEFAULT_MODEL
 from speccompact_cli.exit_codes import SUCCESS, Stopped
 from speccompact_cli.naming import shown
-from speccompact_cli.progress import Activity, duration
+from speccompact_cli.progress import Activity, StageProgress, duration
 from speccompact_cli.shared_options import make_console, make_options, running_options, verbosity_options
 
 if TYPE_CHECKING:
@@ -85,15 +85,18 @@ def parse_mix(values: tuple[str, ...]) -> dict[str, float]:
     Raises:
         ArgumentError: a text has another form.
     """
-    mix = {}
+    mix: dict[str, float] = {}
     for value in values:
         kind, _, weight = value.rpartition("=")
         try:
-            mix[kind] = float(weight)
+            number = float(weight)
         except ValueError:
             kind = ""
         if not kind:
             raise ArgumentError(f'mix is "{value}"; write it as KIND=WEIGHT')
+        if kind in mix:
+            raise ArgumentError(f'mix gives "{kind}" two weights')
+        mix[kind] = number
     return mix
 
 
@@ -111,7 +114,7 @@ def train_command() -> None:
 @click.option("--tokens", default=4_000_000, show_default=True, metavar="N", help="Tokens of the whole run.")
 @click.option("--learning-rate", default=1e-3, show_default=True, metavar="RATE", help="Its peak.")
 @click.option("--warm-up", type=int, metavar="N", help="Tokens until the peak [default: 8 steps].")
-@click.option("--rank", default=16, show_default=True, metavar="N", help="Width of the adapters.")
+@click.option("--rank", type=int, metavar="N", help="Width of the adapters [default: 16].")
 @click.option("--alpha", type=float, metavar="A", help="Adapters count A / rank times [default: rank].")
 @click.option("--full", is_flag=True, help="Train every weight: for studies, there is no adapter then.")
 @click.option("--mix", multiple=True, metavar="KIND=WEIGHT", help="Weight of a kind (all default ones add up to 1).")
@@ -135,7 +138,7 @@ def adapter_command(
     held_out: str | None,
     resume: bool,
     full: bool,
-    rank: int,
+    rank: int | None,
     mix: tuple[str, ...],
     as_json: bool,
     threads: int,
@@ -153,9 +156,17 @@ def adapter_command(
     from speccompact.training.tuning import load_base, tune
 
     make_options(threads, device)
-    options = TrainOptions(rank=None if full else rank, mix=parse_mix(mix), threads=threads, device=device, **settings)
+    if full and rank is not None:
+        raise ArgumentError("rank is for adapters; leave it out or train one, without --full")
+    if full or rank is not None:
+        settings["rank"] = rank
+    options = TrainOptions(mix=parse_mix(mix), threads=threads, device=device, **settings)
     console, stop = make_console(quiet, verbose), StopRequest()
-    base, name = load_base(model)
+    fetching = StageProgress(console, shown(model))
+    try:
+        base, name = load_base(model, fetching)
+    finally:
+        fetching.close()
     with stop.listening(), TrainProgress(console) as progress:
         try:
             tuned = tune(

@@ -8,6 +8,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from speccompact.modelstore.storefiles import commit, temporary
 from speccompact.training.corpusfiles import CorpusFile
 from speccompact.training.trainoptions import TrainOptions
@@ -25,6 +27,16 @@ def versions() -> dict[str, str]:
         except metadata.PackageNotFoundError:  # run from a source tree
             found[name] = "not installed"
     return found
+
+
+def conditions(device: torch.device, options: TrainOptions) -> dict[str, Any]:
+    """Return what may differ from one part of a run to the next, and bits of the result with it."""
+    return {
+        "versions": versions(),
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
+        "threads": torch.get_num_threads(),
+        "compile": options.compile,
+    }
 
 
 def list_files(files: Sequence[CorpusFile]) -> list[dict[str, Any]]:
@@ -51,7 +63,7 @@ def command_line(options: TrainOptions, model: str, *, held_out: bool) -> str:
     words = ["speccompact train adapter --corpus CORPUS --output OUT --model", shlex.quote(model)]
     if held_out:
         words.append("--held-out HELD_OUT")
-    words.append("--full" if options.rank is None else f"--rank {options.rank} --alpha {options.strength:g}")
+    words.append("--full" if options.rank is None else f"--rank {options.rank} --alpha {options.strength!r}")
     words += [f"--mix {shlex.quote(kind)}={weight!r}" for kind, weight in sorted(options.mix.items())]
     schedule = options.schedule()
     words += [

@@ -7,6 +7,9 @@
 <out>/*.safetensors             checkpoints, see `trainer`
 """
 
+import os
+import shutil
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +20,7 @@ import torch
 from speccompact.errors import ArgumentError
 from speccompact.modelstore.adapterfile import Adapter, write_adapter
 from speccompact.modelstore.checkpoints import Checkpoint
-from speccompact.modelstore.download import file_sha256
+from speccompact.modelstore.download import Progress, file_sha256, no_progress
 from speccompact.modelstore.loading import check_device
 from speccompact.modelstore.merging import fingerprint
 from speccompact.modelstore.registered import open_checkpoint
@@ -29,7 +32,7 @@ from speccompact.training import provenance
 from speccompact.training.corpus import Corpus, mixture, open_corpus
 from speccompact.training.curves import draw, require_plots
 from speccompact.training.evaluation import changes, mean_change, slices
-from speccompact.training.metrics import MetricsFile
+from speccompact.training.metrics import Line, MetricsFile
 from speccompact.training.network import Network
 from speccompact.training.resuming import choose_checkpoint, refuse_occupied
 from speccompact.training.sampling import Cutter, SequenceStream
@@ -68,16 +71,17 @@ class Tuned:
         return {"tokens": self.tokens, "seconds": self.seconds, "mean_change_percent": mean, "held_out": kinds}
 
 
-def load_base(model: str) -> tuple[Checkpoint, str]:
+def load_base(model: str, progress: Progress = no_progress) -> tuple[Checkpoint, str]:
     """Return the float model that a user named, and a name of it that tells nothing about the machine.
 
     Args:
         model: see `registered.open_checkpoint`.
+        progress: told how far fetching is.
 
     Raises:
         ModelError: it cannot be read or fetched.
     """
-    return open_checkpoint(model), model if model in REGISTRY else Path(model).resolve().name
+    return open_checkpoint(model, progress=progress), model if model in REGISTRY else Path(model).resolve().name
 
 
 def tune(
@@ -115,6 +119,10 @@ def tune(
     device = torch.device(check_device(Options(device=options.device)))
     if options.length > base.config.context:
         raise ArgumentError(f"length is {options.length}, but the model was made for {base.config.context} tokens")
+    if options.rank is not None and options.rank > base.config.hidden:
+        raise ArgumentError(f"rank is {options.rank}, but the model is only {base.config.hidden} wide")
+    if options.compile and device.type == "cpu":
+        _require_compiler()
     if not resume:
         refuse_occupied(out)
     if options.threads:
@@ -140,7 +148,7 @@ def tune(
         state = load_state(chosen, network, optimiser)
         state.total = options.tokens
         stream.restore(state.stream)
-    metrics.resume(state.step if chosen is not None else -1)
+    metrics.resume(state.step if chosen is not None else -1, provenance.conditions(device, options))
     trainer = Trainer(
         network,
         optimiser,
@@ -166,12 +174,20 @@ def tune(
     if options.rank is not None:
         adapter = out / ADAPTER
         write_adapter(adapter, Adapter(options.rank, network.scale, base_digest, network.factors(), {}))
-    draw(out / CURVES, metrics.read())
+    lines, parts = metrics.read()
+    draw(out / CURVES, lines)
     tokens = state.step * options.batch
     tuned = Tuned(adapter, tokens, state.evaluations[0][1], state.evaluations[-1][1], state.seconds)
     model = {"name": base_name, "fingerprint": base_digest}
-    provenance.write_json(out / PROVENANCE, _provenance(tuned, corpus, shares, state, options, model))
+    provenance.write_json(out / PROVENANCE, _provenance(tuned, corpus, shares, state, options, model, parts))
     return tuned
+
+
+def _require_compiler() -> None:
+    """Refuse to start where torch would look for a compiler in vain, with a page of its own insides."""
+    name = os.environ.get("CXX") or ("clang++" if sys.platform == "darwin" else "g++")
+    if shutil.which(name) is None:
+        raise ArgumentError(f"compile needs a C++ compiler, and there is no {name!r}; CXX can name another")
 
 
 def _provenance(
@@ -181,16 +197,14 @@ def _provenance(
     state: RunState,
     options: TrainOptions,
     model: dict[str, str],
+    parts: list[Line],
 ) -> dict[str, Any]:
-    device = torch.cuda.get_device_name(options.device) if options.device != "cpu" else "cpu"
     return {
         "format": provenance.FORMAT,
         "command": provenance.command_line(options, model["name"], held_out=bool(corpus.held_files)),
         "model": model,
         "settings": {"tokens": options.tokens} | options.settings(),
-        "versions": provenance.versions(),
-        "device": device,
-        "threads": torch.get_num_threads(),
+        "parts": parts,
         "corpus": {
             "sha256": corpus.digest(),
             "shares": shares,

@@ -49,7 +49,8 @@ def test_train_then_convert(
 
 
 def test_json(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(arguments(home, tmp_path / "out", "--json", "-q", "--mix", "logs=0", "--full")) == SUCCESS
+    every_weight = [word for word in arguments(home, tmp_path / "out", "--full") if not word.startswith("--rank")]
+    assert run([*every_weight, "--json", "-q", "--mix", "logs=0", "--device", "cpu:0"]) == SUCCESS
     said = capsys.readouterr()
     result = json.loads(said.out)
     assert set(result) == {"tokens", "seconds", "mean_change_percent", "held_out"}
@@ -63,6 +64,11 @@ def test_json(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         (["--corpus=/nowhere"], USAGE, "/nowhere: no such folder"),
         (["--model=/nowhere.gguf"], MODEL, "/nowhere.gguf"),
         (["--mix=logs"], USAGE, '--mix is "logs"; write it as KIND=WEIGHT'),
+        (["--mix=logs=1", "--mix=logs=2"], USAGE, '--mix gives "logs" two weights'),
+        (["--full"], USAGE, "--rank is for adapters"),
+        (["--micro-batch=0"], USAGE, "--micro-batch is 0; it must hold"),
+        (["--rank=33"], USAGE, "--rank is 33, but the model is only 32 wide"),
+        (["--compile"], USAGE, "--compile needs a C++ compiler, and there is no '/nowhere/g++'"),
         (["--mix=cats=1"], USAGE, '--mix names the kind "cats"'),
         (["--learning-rate=-1"], USAGE, "--learning-rate is -1.0; choose more than 0"),
         (["--batch=500"], USAGE, "--batch is 500; choose a multiple of 256"),
@@ -74,8 +80,15 @@ def test_json(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     ],
 )
 def test_errors_are_one_line(
-    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], more: list[str], code: int, message: str
+    home: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    more: list[str],
+    code: int,
+    message: str,
 ) -> None:
+    monkeypatch.setenv("CXX", "/nowhere/g++")
     assert run(arguments(home, tmp_path / "out", *more)) == code
     said = capsys.readouterr()
     assert said.out == ""

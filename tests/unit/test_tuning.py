@@ -118,13 +118,17 @@ def test_a_run_that_is_stopped_goes_on_to_the_same_bits(
 ) -> None:
     with pytest.raises(Interrupted):
         run(home, tmp_path, Watching(stop_after))
-    assert peek_state(tmp_path / LAST).step < STEPS
+    resumed = peek_state(tmp_path / LAST).step
+    assert resumed < STEPS
     assert not (tmp_path / "adapter.safetensors").exists()
     run(home, tmp_path, resume=True)
     assert (tmp_path / "adapter.safetensors").read_bytes() == (whole / "adapter.safetensors").read_bytes()
     before, after = (json.loads((out / "provenance.json").read_text()) for out in (whole, tmp_path))
     for one in (before, after):
         del one["result"]["seconds"]
+    (first,), (again, second) = before.pop("parts"), after.pop("parts")
+    assert again == first == second | {"resumed": -1}
+    assert second["resumed"] == resumed
     assert before == after
 
 
@@ -258,13 +262,16 @@ def test_provenance_is_enough_and_tells_nothing_of_the_machine(home: Path, whole
     files = {file["path"]: file for file in record["corpus"]["files"]}
     assert set(files) == {"logs/server.log", "plain.txt", "prose/babble.txt", "prose/story.txt"}
     assert all(len(file["sha256"]) == 64 for file in files.values())
-    assert set(record["versions"]) >= {"python", "torch", "speccompact"}
+    (part,) = record["parts"]
+    assert set(part["versions"]) >= {"python", "torch", "speccompact"}
+    assert (part["resumed"], part["device"], part["threads"], part["compile"]) == (-1, "cpu", 1, False)
     assert sum(record["result"]["tokens_by_kind"].values()) == STEPS * 512
     assert len(record["result"]["adapter_sha256"]) == 64
 
 
 def test_the_command_line_says_what_is_unusual() -> None:
     options = TrainOptions(rank=None, mix={"a b": 0.5}, compile=True)
+    assert " --alpha 1.23456789 " in provenance.command_line(TrainOptions(alpha=1.23456789), "tiny", held_out=False)
     command = provenance.command_line(options, "tiny", held_out=True)
     assert "--held-out HELD_OUT --full --mix 'a b'=0.5 " in command
     assert command.endswith(" --compile")
