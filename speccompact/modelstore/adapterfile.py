@@ -29,7 +29,7 @@ from speccompact.errors import ModelError
 from speccompact.modelstore.adapternumbers import SCALE_SUFFIX, Dtype, from_stored, to_stored
 from speccompact.modelstore.peftconfig import read_peft_config
 from speccompact.modelstore.safetensors import PICKLE_SUFFIXES, SafetensorsFile, parse_json
-from speccompact.modelstore.storefiles import commit
+from speccompact.modelstore.storefiles import commit, temporary
 
 ADAPTER_VERSION = 1
 """Meaning of the metadata and of the tensors; it changes when an old reader would misunderstand either."""
@@ -151,14 +151,11 @@ def write_adapter(path: str | os.PathLike[str], adapter: Adapter, dtype: Dtype =
     text = _canonical_json(header, path).encode("ascii")
     text += b" " * (-(8 + len(text)) % _ALIGNMENT)
     pieces[0] = len(text).to_bytes(8, "little") + text
-    final = Path(path)
-    unfinished = final.with_name(f".{final.name}.{os.getpid()}.tmp")
-    try:
-        unfinished.write_bytes(b"".join(pieces))
-        commit(unfinished, final)
-    finally:
-        unfinished.unlink(missing_ok=True)
-    return hashlib.sha256(b"".join(pieces)).digest()
+    whole = b"".join(pieces)
+    with temporary(Path(path).parent) as unfinished:
+        unfinished.write_bytes(whole)
+        commit(unfinished, Path(path))
+    return hashlib.sha256(whole).digest()
 
 
 def read_adapter(path: str | os.PathLike[str]) -> Adapter:
@@ -191,7 +188,7 @@ def _read_facts(file: SafetensorsFile) -> dict[str, Any]:
             f"{file.path}: no adapter of this program; if the peft library made it, name the folder that holds it and "
             "its adapter_config.json"
         )
-    facts = parse_json(file.metadata[_METADATA_KEY].encode(), file.path)
+    facts = parse_json(file.metadata[_METADATA_KEY], file.path)
     if facts.get("adapter_version") != ADAPTER_VERSION:
         raise ModelError(f"{file.path}: adapter version {facts.get('adapter_version')!r} is not supported")
     unknown = sorted(set(facts) - {"adapter_version", "rank", "scale", "base", "notes"})

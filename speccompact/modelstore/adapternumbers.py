@@ -57,7 +57,8 @@ def from_stored(file: SafetensorsFile, name: str, axis: int) -> Floats:
     whole, scale = file.view(name), file.floats(name + SCALE_SUFFIX)
     if whole.ndim != 2 or scale.shape != (whole.shape[axis],):
         raise ModelError(f"{file.path}: tensor {name + SCALE_SUFFIX!r} has the shape {scale.shape}, which does not fit")
-    scaled: Floats = whole.astype(np.float32) * np.expand_dims(scale, 1 - axis)
+    with np.errstate(over="ignore", invalid="ignore"):  # `Adapter` refuses what is not finite
+        scaled: Floats = whole.astype(np.float32) * np.expand_dims(scale, 1 - axis)
     return scaled
 
 

@@ -9,6 +9,7 @@ cover the data exactly, without holes or overlaps.
 """
 
 import json
+import math
 import mmap
 import os
 from dataclasses import dataclass
@@ -136,9 +137,11 @@ class SafetensorsFile:
             raise self.fail(f"tensor {name!r} has the unknown type {dtype!r}")
         if not isinstance(shape, list) or len(shape) > _MAX_DIMENSIONS or not all(map(_is_size, shape)):
             raise self.fail(f"tensor {name!r} has an impossible shape")
-        length = np.dtype(DTYPES[dtype]).itemsize
-        for extent in shape:
-            length *= extent
+        itemsize = np.dtype(DTYPES[dtype]).itemsize
+        # numpy multiplies the extents that are not zero even where there is nothing to hold
+        if not _is_size(itemsize * math.prod(extent for extent in shape if extent)):
+            raise self.fail(f"tensor {name!r} has an impossible shape")
+        length = itemsize * math.prod(shape)
         if not _is_size(start) or not _is_size(end) or end - start != length:
             raise self.fail(f"tensor {name!r} of {length} bytes has the offsets {start!r} to {end!r}")
         return SafeTensor(name, dtype, tuple(shape), start, length)
@@ -148,7 +151,7 @@ def _is_size(value: Any) -> bool:
     return type(value) is int and 0 <= value < 1 << 63
 
 
-def parse_json(data: bytes, path: Path) -> dict[str, Any]:
+def parse_json(data: bytes | str, path: Path) -> dict[str, Any]:
     """Parse a JSON object; raises ModelError where it is none, names a key twice, or nests too deeply."""
     try:
         value = json.loads(data, object_pairs_hook=_unique)

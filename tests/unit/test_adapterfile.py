@@ -89,6 +89,47 @@ def test_int8_needs_scales_that_fit(tmp_path: Path) -> None:
             read_adapter(path)
 
 
+@pytest.mark.parametrize("scale", [float("nan"), float("inf"), -float("inf"), 3e38])
+def test_int8_scales_that_lead_nowhere(tmp_path: Path, scale: float) -> None:
+    path = tmp_path / "a.safetensors"
+    write_adapter(path, tiny_adapter(), "I8")
+    file = SafetensorsFile(path)
+    tensors = {name: np.array(file.view(name)) for name in file.tensors}
+    name = next(name for name in tensors if name.endswith(".scale"))
+    tensors[name][0] = scale
+    write_safetensors(path, tensors, file.metadata)
+    with pytest.raises(ModelError) as caught:
+        read_adapter(path)
+    assert f"{path}: tensor {name.removesuffix('.scale')!r} holds values that are not finite" in str(caught.value)
+
+
+def test_an_int8_scale_of_zero_is_a_row_of_zeros(tmp_path: Path) -> None:
+    path = tmp_path / "a.safetensors"
+    write_adapter(path, tiny_adapter(), "I8")
+    file = SafetensorsFile(path)
+    tensors = {name: np.array(file.view(name)) for name in file.tensors}
+    tensors["base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight.scale"][1] = 0
+    write_safetensors(path, tensors, file.metadata)
+    a, _ = read_adapter(path).factors["layers.0.q"]
+    assert a[0].any()
+    assert not a[1].any()
+
+
+@pytest.mark.parametrize("shape", [[0, 1 << 62], [1 << 62, 0, 1 << 62], [1 << 62, 1 << 62]])
+def test_shapes_that_overflow(tmp_path: Path, shape: list[int]) -> None:
+    header = json.dumps({"x": {"dtype": "F32", "shape": shape, "data_offsets": [0, 0]}}).encode()
+    (tmp_path / "a").write_bytes(len(header).to_bytes(8, "little") + header)
+    with pytest.raises(ModelError, match="a: damaged safetensors file: tensor 'x' has an impossible shape"):
+        SafetensorsFile(tmp_path / "a")
+
+
+def test_metadata_that_are_no_unicode(tmp_path: Path) -> None:
+    header = json.dumps({"__metadata__": {"speccompact": "{\ud800}"}}).encode()
+    (tmp_path / "a").write_bytes(len(header).to_bytes(8, "little") + header)
+    with pytest.raises(ModelError, match="a: not JSON"):
+        read_adapter(tmp_path / "a")
+
+
 def test_equal_adapters_are_equal_files(tmp_path: Path) -> None:
     adapter = tiny_adapter()
     backwards = replace(adapter, factors=dict(reversed(list(adapter.factors.items()))))
