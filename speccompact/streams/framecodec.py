@@ -83,11 +83,11 @@ def encode_frame(
     text = [slot for slot in plan if slot.symbols is not None]
     if not text or len(whole.payload) <= _COLD_SLOT_BYTES * len(text):
         return _build(content, [whole])
-    model, passes = _encode_model(content, text, engine(), tick)
+    tried, passes = _encode_model(content, text, engine(), tick)
+    model = {slot.start: slot for slot in tried if len(slot.payload) <= slot.stop - slot.start}
     built = _build(content, _merged(content, [_smallest(content, slot, model.get(slot.start)) for slot in plan]))
     alone = _build(content, [whole])
     best = min(built, alone, key=lambda frame: len(frame.payload) + len(pack_frame_head(frame.head, single=True)))
-    tried = model.values()
     return BuiltFrame(
         best.head,
         best.payload,
@@ -100,8 +100,8 @@ def encode_frame(
 
 def _encode_model(
     content: bytes, text: Sequence[SlotPlan], engine: Engine, tick: Tick | None
-) -> tuple[dict[int, _Coded], int]:
-    """Return the model's candidates by start, and the passes spent. A plan that would not come back is left out."""
+) -> tuple[list[_Coded], int]:
+    """Return what the model makes of each slot, and the passes spent. A plan that would not come back is left out."""
     vocabulary = engine.codec.target.vocabulary
     sound: list[tuple[SlotPlan, Symbols, bytes]] = []
     for slot in text:
@@ -109,18 +109,17 @@ def _encode_model(
         if slot.symbols is not None and from_utf8(vocabulary.join(slot.symbols), slot.charset) == piece:
             sound.append((slot, slot.symbols, piece))
     if not sound:
-        return {}, 0
+        return [], 0
     with engine.lock:
         before = engine.codec.passes
         lanes = engine.codec.encode(
             [symbols for _, symbols, _ in sound], [slot_check(piece) for _, _, piece in sound], tick
         )
         passes = engine.codec.passes - before
-    coded = {
-        slot.start: _Coded(slot.start, slot.stop, Kind.MODEL, lane.payload, len(symbols), slot.charset, lane.bits)
-        for (slot, symbols, piece), lane in zip(sound, lanes, strict=True)
-        if len(lane.payload) <= len(piece)
-    }
+    coded = [
+        _Coded(slot.start, slot.stop, Kind.MODEL, lane.payload, len(symbols), slot.charset, lane.bits)
+        for (slot, symbols, _), lane in zip(sound, lanes, strict=True)
+    ]
     return coded, passes
 
 

@@ -57,6 +57,14 @@ def test_a_frame_that_zstd_does_best_is_one_slot() -> None:
     assert built.passes == engines.codec.passes == 4
 
 
+def test_what_the_model_made_longer_counts_as_tried() -> None:
+    digits = noise(2000).hex().encode()  # a lane of the fake codec is a byte longer
+    built = encode([digits, prose(3000)], FakeEngines())
+    assert kinds(built) == [Kind.ZSTD, Kind.MODEL]
+    assert built.tried_bytes == 7000
+    assert built.tried_bits == 8 * 4000 + built.bits
+
+
 def test_what_needs_no_model_does_not_call_it() -> None:
     engines = FakeEngines()
     for pieces in ([noise(5000)], [b"a" * 5000, b"a" * 5000], [b""]):
