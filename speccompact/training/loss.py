@@ -62,5 +62,7 @@ def code_length(hidden: Tensor, head: Tensor, targets: Tensor) -> Tensor:
     Returns:
         A float32 scalar, bits, differentiable in hidden and head.
     """
+    if not torch.is_grad_enabled():
+        hidden, head = hidden.detach(), head.detach()  # parameters would ask for gradients all the same
     result: Tensor = _CodeLength.apply(hidden, head, targets)  # type: ignore[no-untyped-call]
     return result

@@ -18,7 +18,7 @@ from speccompact.modelstore.modelconfig import Checkpoint
 from speccompact.modelstore.quantize import rotate
 from speccompact.training.batch import Batch
 from speccompact.training.loss import code_length
-from speccompact.training.rounding import rounded, rounded_linear, to_int8
+from speccompact.training.rounding import rounded, rounded_linear
 
 _PARTS = {"qkv": ("q", "k", "v"), "o": ("o",), "gate_up": ("gate", "up"), "down": ("down",)}
 """Weights that read the same input are one matrix."""
@@ -77,10 +77,7 @@ class Network(nn.Module):
             x = layer(x, turn, batch.lengths, rounding)
         hidden, head = _norm(x, self.config.rms_eps), self.head
         if rounding:
-            hidden = rounded(hidden)
-            if not self._full:
-                whole, scale = to_int8(head)
-                head = (whole * scale).to(torch.bfloat16)
+            hidden, head = rounded(hidden), rounded(head)
         return code_length(hidden, head, batch.targets)
 
     def fuse(self) -> None:

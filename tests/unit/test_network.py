@@ -176,6 +176,27 @@ def test_code_length_matches_cross_entropy() -> None:
         torch.testing.assert_close(code_length(hidden, head, targets), results[1][0], rtol=1e-5, atol=1e-3)
 
 
+def test_measuring_a_head_that_is_trained_takes_no_gradients() -> None:
+    hidden, head = (
+        torch.from_numpy(np.asarray(noise(i, shape, 4.0), np.float32)) for i, shape in ((1, (300, 8)), (2, (50, 8)))
+    )
+    targets = torch.arange(300) % 50
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        assert code_length(hidden, head.clone().requires_grad_(), targets) == code_length(hidden, head, targets)
+
+
+def test_every_weight_is_rounded_whether_it_is_trained_or_not() -> None:
+    sequence = batch(60)
+    wanted = exact_bits(checkpoint(), sequence.targets)
+    for rank in (RANK, None):
+        network = Network(checkpoint(), rank, 1.0, 1).float()
+        with torch.no_grad():
+            before = network.bits(sequence, rounding=True).item()
+            assert before == pytest.approx(wanted, rel=0.02)
+            network.head.copy_(rounded(network.head))  # what is rounded already stays
+            assert network.bits(sequence, rounding=True).item() == pytest.approx(before, rel=1e-6)
+
+
 def test_rounding_is_int8_and_transparent_to_gradients() -> None:
     x = torch.from_numpy(np.asarray(noise(3, (6, 32), 1.0), np.float32)).requires_grad_()
     whole, scale = to_int8(x.detach())
