@@ -51,10 +51,10 @@ def draw(path: Path, lines: Sequence[Line]) -> None:
     if measured:
         start = measured[0]["held_out"]
         tokens = [line["tokens"] for line in measured]
-        for number, kind in enumerate(start):
+        for number, kind in enumerate(changes(start, start)):
             percents = [changes(start, line["held_out"])[kind] for line in measured]
             style = {"color": colormaps["tab20"](number % 20), "linestyle": ("-", "--", ":")[number // 20 % 3]}
-            kinds.plot(tokens, percents, marker=".", label=f"{kind} ({start[kind]:.3f} bpb at first)", **style)
+            kinds.plot(tokens, percents, marker=".", label=_label(kind, start[kind]), **style)
         means = [mean_change(start, line["held_out"]) for line in measured]
         kinds.plot(tokens, means, color="black", linewidth=2.5, label="mean")
         figure.legend(fontsize="small", loc="outside right center")
@@ -63,3 +63,9 @@ def draw(path: Path, lines: Sequence[Line]) -> None:
     with temporary(path.parent) as place:
         figure.savefig(place, format="png", dpi=100, metadata={"Software": ""})
         commit(place, path)
+
+
+def _label(kind: str, bits: float) -> str:
+    """Return a kind as text of a legend, which takes no broken Unicode, reads formulas, and hides a leading "_"."""
+    name = kind.encode("utf-8", "backslashreplace").decode().replace("$", r"\$")
+    return f"{bits:.3f} bpb at first: {name}"

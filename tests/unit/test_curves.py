@@ -1,5 +1,6 @@
 import importlib.util
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,28 @@ def test_a_png_is_drawn(tmp_path: Path, lines: list[dict[str, object]]) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["x.png"]
     draw(tmp_path / "x.png", lines)
     assert (tmp_path / "x.png").read_bytes() == data
+
+
+def test_kinds_of_any_name_are_in_the_legend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from matplotlib.figure import Figure
+
+    figures = []
+    legend = Figure.legend
+
+    def noted(self: Figure, *arguments: Any, **settings: Any) -> Any:
+        figures.append(legend(self, *arguments, **settings))
+        return figures[-1]
+
+    monkeypatch.setattr(Figure, "legend", noted)
+    kinds = {r"$\nonsense$": 1.0, "_hidden": 2.0, "\udcff": 3.0}
+    draw(tmp_path / "x.png", [{"step": 0, "tokens": 0, "held_out": kinds}])
+    texts = [text.get_text() for text in figures[0].get_texts()]
+    assert texts == [
+        r"1.000 bpb at first: \$\nonsense\$",
+        "2.000 bpb at first: _hidden",
+        r"3.000 bpb at first: \udcff",
+        "mean",
+    ]
 
 
 def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
