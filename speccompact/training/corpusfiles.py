@@ -82,7 +82,10 @@ def scan(folder: Path, tokenizer: TextEncoder, slot_tokens: int, *, hold_out: bo
             elif hold_out and size >= _SHORT_FILE:
                 held = _tail_start(file.fileno(), size)
             step = _chunk_bytes(file.fileno(), size, tokenizer, slot_tokens)
-            digest, cuts = _cut(file.fileno(), size, held, step)
+            try:
+                digest, cuts = _cut(file.fileno(), size, held, step)
+            except EOFError:
+                raise ArgumentError(f"{folder / path}: the file became shorter while it was read") from None
         files.append(CorpusFile(path, size, digest, held, cuts))
     return files
 
@@ -97,12 +100,16 @@ def read_chunk(folder: Path, path: str, start: int, stop: int) -> bytes:
 
 
 def _paths(folder: Path) -> Iterator[str]:
-    for place, folders, names in os.walk(folder):
+    for place, folders, names in os.walk(folder, onerror=_raise):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         below = Path(place).relative_to(folder)
         for name in names:
             if not name.startswith(".") and os.path.isfile(os.path.join(place, name)):
                 yield (below / name).as_posix()
+
+
+def _raise(error: OSError) -> None:
+    raise error
 
 
 def _held_whole(sizes: dict[str, int]) -> set[str]:
@@ -152,14 +159,14 @@ def _chunk_bytes(descriptor: int, size: int, tokenizer: TextEncoder, slot_tokens
 
 
 def _cut(descriptor: int, size: int, held: int, step: int) -> tuple[str, tuple[int, ...]]:
-    """Return the digest of a file, and its cuts."""
+    """Return the digest of a file, and its cuts; raises EOFError where it is shorter."""
     digest, cuts = hashlib.sha256(), [0]
     window, base = b"", 0  # window holds the file from `base`, which is the last cut
     border, done = held if held else size, 0
     while done < size:
         block = os.pread(descriptor, min(_READ_BYTES, size - done), done)
         if not block:
-            raise ArgumentError("the corpus changed while it was read")
+            raise EOFError
         digest.update(block)
         done += len(block)
         window += block

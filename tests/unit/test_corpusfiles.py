@@ -1,5 +1,7 @@
 import hashlib
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -111,3 +113,25 @@ def test_a_file_that_became_shorter(tmp_path: Path) -> None:
     assert read_chunk(tmp_path, "x", 1, 3) == b"12"
     with pytest.raises(ArgumentError, match="changed"):
         read_chunk(tmp_path, "x", 2, 5)
+
+
+def test_a_file_that_becomes_shorter_while_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "x").write_bytes(b"0123")
+    monkeypatch.setattr(os, "pread", lambda *_: b"")
+    with pytest.raises(ArgumentError, match=f"^{tmp_path}/x: the file became shorter"):
+        files_of(tmp_path)
+
+
+def test_a_folder_that_cannot_be_read_is_not_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "x").write_text("words")
+    scandir = os.scandir
+
+    def refuse(place: str) -> Any:
+        if str(place).endswith("sub"):
+            raise PermissionError(13, "Permission denied", place)
+        return scandir(place)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(PermissionError):
+        files_of(tmp_path)
