@@ -80,13 +80,14 @@ def load_state(path: Path, network: nn.Module, optimiser: torch.optim.Optimizer)
     file = SafetensorsFile(path)
     state = _state(file)
     for name, parameter in network.named_parameters():
-        _check_shape(file, f"parameter.{name}", parameter)
-        with torch.no_grad():
-            parameter.copy_(torch.from_numpy(file.floats(f"parameter.{name}")))
+        values = _read(file, f"parameter.{name}", parameter)
         if state.step:
-            moments = {moment: torch.from_numpy(file.floats(f"{moment}.{name}")) for moment in _MOMENTS}
-            kept: dict[str, Any] = {moment: values.to(parameter.device) for moment, values in moments.items()}
+            kept: dict[str, Any] = {
+                moment: _read(file, f"{moment}.{name}", parameter).to(parameter.device) for moment in _MOMENTS
+            }
             optimiser.state[parameter] = kept | {"step": torch.tensor(float(state.step))}
+        with torch.no_grad():
+            parameter.copy_(values)
     return state
 
 
@@ -94,12 +95,20 @@ def _state(file: SafetensorsFile) -> RunState:
     try:
         values = json.loads(file.metadata[_KEY])
         values["evaluations"] = [(step, measured) for step, measured in values["evaluations"]]
-        return RunState(**values)
-    except (KeyError, TypeError, ValueError):
+        state = RunState(**values)
+    except (KeyError, TypeError, ValueError, RecursionError):
         raise ModelError(f"{file.path}: not a checkpoint of a training run of this release") from None
+    for name, kind in {"step": int, "total": int, "settings": dict, "stream": dict, "tokens_by_kind": dict}.items():
+        if type(getattr(state, name)) is not kind:
+            raise ModelError(f"{file.path}: damaged checkpoint: {name} is of the wrong type")
+    return state
 
 
-def _check_shape(file: SafetensorsFile, name: str, parameter: nn.Parameter) -> None:
+def _read(file: SafetensorsFile, name: str, parameter: nn.Parameter) -> torch.Tensor:
     place = file.tensors.get(name)
     if place is None or place.shape != tuple(parameter.shape):
         raise ModelError(f"{file.path}: the checkpoint is of another network: {name!r} does not fit")
+    values = torch.from_numpy(file.floats(name))
+    if not values.isfinite().all():
+        raise ModelError(f"{file.path}: damaged checkpoint: {name!r} holds values that are not finite")
+    return values

@@ -1,13 +1,18 @@
+import json
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from speccompact.errors import ModelError
+from speccompact.modelstore.safetensors import SafetensorsFile
 from speccompact.training import trainstate
 from speccompact.training.trainer import make_optimiser
 from speccompact.training.trainstate import RunState, load_state, peek_state, save_state
+from tests.tiny_gguf import write_safetensors
 
 
 def trained(steps: int) -> tuple[nn.Module, torch.optim.Optimizer]:
@@ -70,4 +75,43 @@ def test_other_files_and_networks_are_refused(tmp_path: Path) -> None:
         peek_state(tmp_path / "x")
     (tmp_path / "x").write_bytes(data.replace(b"speccompact.training", b"speccompact.something"))
     with pytest.raises(ModelError):
+        peek_state(tmp_path / "x")
+
+
+@pytest.mark.parametrize("name", ["parameter.weight", "exp_avg.bias", "exp_avg_sq.weight"])
+def test_tensors_that_do_not_fit_or_are_not_finite(tmp_path: Path, name: str) -> None:
+    network, optimiser = trained(1)
+    save_state(tmp_path / "x", state(1), network, optimiser)
+    file = SafetensorsFile(tmp_path / "x")
+    whole = {each: file.floats(each) for each in file.tensors}
+    for wrong, words in (
+        (np.zeros((2, 2), np.float32), "does not fit"),
+        (np.full(whole[name].shape, np.nan, np.float32), "holds values that are not finite"),
+        (None, "does not fit"),
+    ):
+        changed = {each: values for each, values in whole.items() if each != name}
+        write_safetensors(tmp_path / "y", changed if wrong is None else changed | {name: wrong}, file.metadata)
+        other, its_optimiser = trained(0)
+        with pytest.raises(ModelError, match=f"y: .*{name}' {words}"):
+            load_state(tmp_path / "y", other, its_optimiser)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"step": "1"},
+        {"step": None},
+        {"total": 1.5},
+        {"settings": []},
+        {"stream": 3},
+        {"tokens_by_kind": None},
+        {"evaluations": 7},
+        {"evaluations": [[1]]},
+        {"more": 1},
+    ],
+)
+def test_a_state_of_other_types(tmp_path: Path, changed: dict[str, Any]) -> None:
+    text = json.dumps(vars(state(1)) | changed)
+    write_safetensors(tmp_path / "x", {"a": np.zeros(1, np.float32)}, {"speccompact.training": text})
+    with pytest.raises(ModelError, match="x: "):
         peek_state(tmp_path / "x")
