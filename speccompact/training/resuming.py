@@ -27,9 +27,14 @@ def choose_checkpoint(folder: Path, schedule: Schedule, settings: Mapping[str, A
     if state.total == schedule.tokens:
         return last
     same_until = min(schedule.branch, replace(schedule, tokens=state.total).branch)
-    for path in (last, folder / BRANCH):
-        if path.exists() and peek_state(path).step <= same_until:
-            return path
+    if state.step <= same_until:
+        return last
+    earlier = folder / BRANCH
+    if earlier.exists():
+        state_before = peek_state(earlier)
+        refuse_changes(state_before.settings, settings)
+        if state_before.step <= same_until:
+            return earlier
     raise ArgumentError(
         f"tokens is {schedule.tokens}, but the run was planned for {state.total} and keeps no checkpoint from before "
         f"the learning rate would fall in either; start anew in another folder"

@@ -136,8 +136,11 @@ class Trainer:
             self._optimiser.zero_grad(set_to_none=True)
             self._save(LAST)
             raise
-        except torch.OutOfMemoryError:
-            raise LimitError("micro_batch is too large for the memory of the device; choose a smaller one") from None
+        except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
+            # on the CPU torch says no more than this
+            if isinstance(error, torch.OutOfMemoryError | MemoryError) or "DefaultCPUAllocator" in str(error):
+                raise LimitError("--micro-batch is too large for the memory here; choose a smaller one") from None
+            raise
         self._save(LAST)
 
     def _advance(self, step: Step) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from speccompact.errors import ArgumentError
+from speccompact.errors import ArgumentError, ModelError
 from speccompact.modelstore.adapterfile import Adapter, write_adapter
 from speccompact.modelstore.checkpoints import Checkpoint
 from speccompact.modelstore.download import Progress, file_sha256, no_progress
@@ -147,7 +147,10 @@ def tune(
     if chosen is not None:
         state = load_state(chosen, network, optimiser)
         state.total = options.tokens
-        stream.restore(state.stream)
+        try:
+            stream.restore(state.stream)
+        except (AttributeError, LookupError, TypeError, ValueError):
+            raise ModelError(f"{chosen}: damaged checkpoint: its place in the corpus makes no sense") from None
     metrics.resume(state.step if chosen is not None else -1, provenance.conditions(device, options))
     trainer = Trainer(
         network,

@@ -11,6 +11,7 @@ import torch
 from speccompact.errors import ArgumentError, LimitError, ModelError
 from speccompact.modelstore.adapterfile import read_adapter
 from speccompact.modelstore.merging import fingerprint, merge
+from speccompact.modelstore.safetensors import SafetensorsFile
 from speccompact.training import provenance, trainer
 from speccompact.training.batch import Batch
 from speccompact.training.network import Network
@@ -19,6 +20,7 @@ from speccompact.training.trainoptions import TrainOptions
 from speccompact.training.trainstate import peek_state
 from speccompact.training.tuning import Tuned, load_base, tune
 from tests.tiny_corpus import write_corpus, write_model
+from tests.tiny_gguf import tiny_llama, write_safetensors
 
 STEPS = 10
 OPTIONS: dict[str, Any] = {
@@ -62,13 +64,14 @@ class Watching:
 def run(home: Path, out: Path, watching: Watching | None = None, resume: bool = False, **changed: Any) -> Tuned:
     watching = watching or Watching()
     base, name = load_base(str(home / "tiny.gguf"))
+    corpus, held_out = changed.pop("corpus", home / "corpus"), changed.pop("held_out", None)
     return tune(
-        changed.pop("corpus", home / "corpus"),
+        corpus,
         out,
         base,
         name,
         TrainOptions(**(OPTIONS | changed)),
-        held_out=changed.pop("held_out", None),
+        held_out=held_out,
         resume=resume,
         watch=watching,
         stopping=watching.stopping,
@@ -198,6 +201,13 @@ def test_another_corpus_or_model_is_refused(home: Path, whole: Path, tmp_path: P
     (corpus / "more.txt").write_text("more\n")
     with pytest.raises(ArgumentError, match=r"^corpus has changed"):
         run(home, whole, resume=True, corpus=corpus)
+    (tmp_path / "held").mkdir()
+    (tmp_path / "held" / "other.txt").write_text("some other words\n" * 9)
+    with pytest.raises(ArgumentError, match=r"^held_out has changed"):
+        run(home, whole, resume=True, held_out=tmp_path / "held")
+    tiny_llama(1).write(tmp_path / "tiny.gguf")
+    with pytest.raises(ArgumentError, match=r"^model has changed"):
+        run(tmp_path, whole, resume=True, corpus=home / "corpus")
 
 
 def test_a_folder_with_a_run_is_not_started_anew(home: Path, whole: Path, tmp_path: Path) -> None:
@@ -228,13 +238,44 @@ def test_a_loss_that_is_not_finite_keeps_the_checkpoint(
     assert peek_state(tmp_path / LAST).step == 3
 
 
-def test_too_little_memory(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(_self: Network, _batch: Batch, _rounding: bool) -> torch.Tensor:
-        raise torch.OutOfMemoryError
+@pytest.mark.parametrize("device", [True, False])
+def test_too_little_memory(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: bool) -> None:
+    def full(_self: Network, _batch: Batch, rounding: bool) -> torch.Tensor:
+        if device:
+            raise torch.OutOfMemoryError
+        return torch.empty(10**14)
 
-    monkeypatch.setattr(Network, "bits", lambda self, batch, rounding: full(self, batch, rounding))
-    with pytest.raises(LimitError, match="micro_batch"):
+    monkeypatch.setattr(Network, "bits", full)
+    with pytest.raises(LimitError, match="micro-batch"):
         run(home, tmp_path)
+
+
+def test_other_errors_of_torch_are_not_taken_for_it(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Network, "bits", lambda _self, _batch, rounding: torch.ones(2) @ torch.ones(3))
+    with pytest.raises(RuntimeError, match="size"):
+        run(home, tmp_path)
+
+
+@pytest.mark.parametrize("stream", [{}, {"draws": {}, "tokens": {}, "pool": [["logs", 0, 99, 0, 1]]}, {"draws": 1}])
+def test_a_place_in_the_corpus_that_makes_no_sense(
+    home: Path, whole: Path, tmp_path: Path, stream: dict[str, Any]
+) -> None:
+    state = peek_state(whole / LAST)
+    file = SafetensorsFile(whole / LAST)
+    tensors = {name: file.floats(name) for name in file.tensors}
+    changed = json.dumps(vars(state) | {"stream": stream})
+    write_safetensors(tmp_path / LAST, tensors, {"speccompact.training": changed})
+    with pytest.raises(ModelError, match=f"{LAST}: damaged checkpoint: its place in the corpus"):
+        run(home, tmp_path, resume=True)
+
+
+def test_an_older_checkpoint_of_another_run_is_not_taken(home: Path, whole: Path, tmp_path: Path) -> None:
+    run(home, tmp_path, seed=1)
+    (tmp_path / LAST).write_bytes((whole / LAST).read_bytes())
+    with pytest.raises(ArgumentError, match=r"^seed is 0, but the run began with 1"):
+        run(home, tmp_path, resume=True, tokens=2 * STEPS * 512)
 
 
 def test_every_weight_can_be_trained(home: Path, tmp_path: Path) -> None:
