@@ -6,6 +6,7 @@ gains that `quantize.convert` folds into a weight act on the factors alone: rota
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,9 @@ from speccompact.training.rounding import rounded, rounded_linear
 
 _PARTS = {"qkv": ("q", "k", "v"), "o": ("o",), "gate_up": ("gate", "up"), "down": ("down",)}
 """Weights that read the same input are one matrix."""
+
+_TURNED = {"v", "o", "down"}
+"""Weights whose outputs are rotated."""
 
 
 class Network(nn.Module):
@@ -151,6 +155,7 @@ class _Linear(nn.Module):
 
     base: Tensor
     gain: Tensor | None
+    turn: Tensor | None
 
     def __init__(
         self,
@@ -171,11 +176,11 @@ class _Linear(nn.Module):
         self.register_buffer(
             "gain", torch.from_numpy(tensors[f"{prefix}.{gain}"].copy()) if gain else None, persistent=False
         )
-        # Rotations as matrices: the rotation of the identity. Factors pass them on their way into the rotated basis.
-        wide = torch.from_numpy(rotate(np.eye(config.hidden))).float()
-        head = torch.from_numpy(rotate(np.eye(config.head_dim))).float()
-        self._inputs = {"o": head, "down": None}.get(parts[0], wide)
-        self._outputs = [{"v": head, "o": wide, "down": wide}.get(part) for part in parts]
+        # Factors pass rotations on their way into the rotated basis. Buffers, so that they are where the factors are.
+        wide, head = _rotation(config.hidden), _rotation(config.head_dim)
+        self.register_buffer("turn", {"o": head, "down": None}.get(parts[0], wide), persistent=False)
+        for name in _TURNED.intersection(parts):
+            self.register_buffer(f"turn_{name}", head if name == "v" else wide, persistent=False)
         loaded = [torch.from_numpy(tensors[f"{prefix}.{part}"].astype(np.float32)) for part in parts]
         base = torch.cat([self._leave(part, i) for i, part in enumerate(loaded)])
         _keep(self, "base", self._enter(base).double().numpy(), rank is None)
@@ -213,11 +218,11 @@ class _Linear(nn.Module):
         """Fold what comes before the matrix into its columns: the norm's gain and the rotation of the input."""
         if self.gain is not None:
             weight = weight * self.gain
-        return weight if self._inputs is None else _by_blocks(weight, self._inputs)
+        return weight if self.turn is None else _by_blocks(weight, self.turn)
 
     def _leave(self, weight: Tensor, part: int) -> Tensor:
         """Fold the rotation of the output into the rows."""
-        turn = self._outputs[part]
+        turn: Tensor | None = getattr(self, f"turn_{self.parts[part]}", None)
         return weight if turn is None else _by_blocks(weight.T, turn).T
 
 
@@ -228,7 +233,13 @@ def _to_numpy(x: Tensor) -> npt.NDArray[np.float32]:
 def _by_blocks(x: Tensor, turn: Tensor) -> Tensor:
     """Multiply the last axis, block by block, by a symmetric matrix."""
     with torch.autocast(x.device.type, enabled=False):
-        return (torch.unflatten(x.float(), -1, (-1, turn.shape[0])) @ turn.to(x.device)).flatten(-2)
+        return (torch.unflatten(x.float(), -1, (-1, turn.shape[0])) @ turn).flatten(-2)
+
+
+@cache
+def _rotation(width: int) -> Tensor:
+    """Return the rotation of `width` channels as a matrix, one for all layers: the rotation of the identity."""
+    return torch.from_numpy(rotate(np.eye(width))).float()
 
 
 def _keep(module: nn.Module, name: str, values: npt.NDArray[np.float64], trained: bool) -> None:

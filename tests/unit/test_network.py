@@ -159,6 +159,16 @@ def test_only_what_is_trained_is_state() -> None:
     assert set(network.factors()) == set(linear_shapes(checkpoint().config))
 
 
+def test_everything_goes_to_the_device_together() -> None:
+    network = Network(checkpoint(), RANK, 1.0, 1).to("meta")
+    for module in network.modules():
+        for name, value in vars(module).items():
+            assert not isinstance(value, Tensor), name
+        assert all(each.is_meta for each in (*module.parameters(), *module.buffers()))
+    rotations = [name for name, _ in network.named_buffers() if "turn" in name]
+    assert len(rotations) == checkpoint().config.layers * 6
+
+
 def test_code_length_matches_cross_entropy() -> None:
     hidden, head = (
         torch.from_numpy(np.asarray(noise(i, shape, 1.0), np.float32)) for i, shape in ((1, (700, 8)), (2, (50, 8)))
