@@ -140,6 +140,15 @@ def tune(
         network.fuse()
     optimiser = make_optimiser(network, options.learning_rate)
     cutter = Cutter(tokenizer)
+    measured = slices(
+        corpus.held_out,
+        cutter,
+        length=options.length,
+        micro_batch=options.passed_at_once,
+        tokens=options.evaluate_tokens,
+    )
+    if not any(measured.values()):
+        raise ArgumentError("held_out text is needed to measure with, and what is held out is no text")
     stream = SequenceStream(corpus.training, shares, cutter, options.sampling())
     state = RunState(0, options.tokens, same, stream.state(), stream.consumed(), [], 0.0)
     out.mkdir(parents=True, exist_ok=True)
@@ -156,13 +165,7 @@ def tune(
         network,
         optimiser,
         stream,
-        slices(
-            corpus.held_out,
-            cutter,
-            length=options.length,
-            micro_batch=options.passed_at_once,
-            tokens=options.evaluate_tokens,
-        ),
+        measured,
         options.schedule(),
         state,
         out,

@@ -1,6 +1,7 @@
 """Whole runs with a tiny model, through the door that the command line uses."""
 
 import json
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -215,6 +216,16 @@ def test_a_folder_with_a_run_is_not_started_anew(home: Path, whole: Path, tmp_pa
         run(home, whole)
     with pytest.raises(ArgumentError, match="finds no checkpoint"):
         run(home, tmp_path, resume=True)
+
+
+def test_held_out_files_that_are_no_text(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "corpus" / "logs").mkdir(parents=True)
+    (tmp_path / "corpus" / "logs" / "x").write_bytes((home / "corpus" / "logs" / "server.log").read_bytes()[:10_000])
+    (tmp_path / "held").mkdir()
+    (tmp_path / "held" / "x").write_bytes(random.Random(0).randbytes(9000))
+    with pytest.raises(ArgumentError, match=r"^held_out text is needed"):
+        run(home, tmp_path / "out", corpus=tmp_path / "corpus", held_out=tmp_path / "held")
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_damaged_checkpoint_is_refused(home: Path, tmp_path: Path) -> None:
