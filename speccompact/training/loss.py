@@ -26,13 +26,13 @@ class _CodeLength(torch.autograd.Function):
         for start in range(0, hidden.shape[0], _ROWS):
             rows = hidden[start : start + _ROWS].to(weight.dtype)
             wanted = targets[start : start + _ROWS, None]
-            scores = rows @ weight.T
+            logs = torch.log_softmax(rows @ weight.T, 1, dtype=torch.float32)
+            total -= logs.gather(1, wanted).sum()
             if by_hidden is None and by_head is None:
-                total -= torch.log_softmax(scores, 1, dtype=torch.float32).gather(1, wanted).sum()
                 continue
-            slope = torch.softmax(scores, 1)
-            total -= slope.gather(1, wanted).float().log().sum()
-            slope.scatter_add_(1, wanted, torch.full_like(wanted, -1, dtype=slope.dtype))
+            # p - 1 of a likely target is small: bfloat16 holds the difference, but would make such a p exactly 1
+            slope = logs.exp_().scatter_add_(1, wanted, torch.full_like(wanted, -1, dtype=torch.float32))
+            slope = slope.to(weight.dtype)
             if by_hidden is not None:
                 by_hidden[start : start + _ROWS] = slope @ weight
             if by_head is not None:

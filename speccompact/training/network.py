@@ -201,7 +201,9 @@ class _Linear(nn.Module):
         a = torch.cat([self._enter(a) for a in self.a])
         b = torch.cat([self._beside(self._leave(b, i), i) for i, b in enumerate(self.b)]) * self.scale
         if rounding:
-            return self._product(x, base + b @ a, rounding, fine_input)
+            with torch.autocast(x.device.type, enabled=False):  # bfloat16 would round what is about to be rounded
+                merged = base.float() + b.float() @ a.float()
+            return self._product(x, merged, rounding, fine_input)
         return functional.linear(x, base) + functional.linear(functional.linear(x, a), b)
 
     def _beside(self, b: Tensor, part: int) -> Tensor:

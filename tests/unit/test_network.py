@@ -207,6 +207,17 @@ def test_every_weight_is_rounded_whether_it_is_trained_or_not() -> None:
             assert network.bits(sequence, rounding=True).item() == pytest.approx(before, rel=1e-6)
 
 
+def test_a_likely_token_still_pulls() -> None:
+    """In bfloat16, where a probability above 0.998 rounds to 1."""
+    head = torch.eye(8, dtype=torch.bfloat16)
+    hidden = torch.zeros(1, 8).index_fill_(1, torch.tensor([3]), 9.0).requires_grad_()
+    code_length(hidden, head, torch.tensor([3])).backward()  # type: ignore[no-untyped-call]
+    missing = 1 - torch.softmax(hidden.detach(), 1)[0, 3].item()
+    assert missing < 0.001
+    assert hidden.grad is not None
+    assert -hidden.grad[0, 3].item() == pytest.approx(missing / np.log(2), rel=0.01)
+
+
 def test_rounding_is_int8_and_transparent_to_gradients() -> None:
     x = torch.from_numpy(np.asarray(noise(3, (6, 32), 1.0), np.float32)).requires_grad_()
     whole, scale = to_int8(x.detach())
