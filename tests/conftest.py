@@ -1,6 +1,7 @@
 """What all tests share: hypothesis profiles, a model that is none, and the rule for tests that need the real one."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,12 @@ settings.register_profile("default", _COMMON, max_examples=25)
 settings.register_profile("ci", _COMMON, max_examples=50, derandomize=True, print_blob=True)
 settings.register_profile("expensive", _COMMON, max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "default"))
+
+
+def pytest_configure() -> None:
+    """Jobs that a shell runs in the background ignore the interrupt, and so would all that tests start and interrupt."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
