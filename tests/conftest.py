@@ -22,7 +22,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.ge
 
 
 def pytest_configure() -> None:
-    """Jobs that a shell runs in the background ignore the interrupt, and so would all that tests start and interrupt."""
+    """Jobs that a shell runs in the background ignore the interrupt, and so would all that tests start."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
