@@ -26,3 +26,10 @@ def write_corpus(folder: Path) -> Path:
 def write_model(folder: Path) -> Path:
     """Write a tiny checkpoint."""
     return tiny_llama().write(folder / "tiny.gguf")
+
+
+def write_home(folder: Path) -> Path:
+    """Write the corpus, as "corpus", and the checkpoint beside it."""
+    write_corpus(folder / "corpus")
+    write_model(folder)
+    return folder

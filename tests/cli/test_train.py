@@ -12,7 +12,7 @@ from speccompact_cli.exit_codes import MODEL, SIGNAL_BASE, SUCCESS, USAGE
 from speccompact_cli.main import run
 from speccompact_cli.train_cmd import StopRequest, progress_line
 from tests.cli.processes import outcome, own_environment, spawn
-from tests.tiny_corpus import write_corpus, write_model
+from tests.tiny_corpus import write_home
 
 FAST = (
     *("--tokens=2048", "--batch=512", "--micro-batch=256", "--length=64", "--rank=2", "--learning-rate=0.01"),
@@ -23,10 +23,7 @@ FAST = (
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a corpus and a model."""
-    home = tmp_path_factory.mktemp("home")
-    write_corpus(home / "corpus")
-    write_model(home)
-    return home
+    return write_home(tmp_path_factory.mktemp("home"))
 
 
 def arguments(home: Path, out: Path, *more: str) -> list[str]:

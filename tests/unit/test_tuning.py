@@ -20,7 +20,7 @@ from speccompact.training.trainer import BRANCH, LAST, Interrupted, Report
 from speccompact.training.trainoptions import TrainOptions
 from speccompact.training.trainstate import peek_state
 from speccompact.training.tuning import Tuned, load_base, tune
-from tests.tiny_corpus import write_corpus, write_model
+from tests.tiny_corpus import write_corpus, write_home
 from tests.tiny_gguf import tiny_llama, write_safetensors
 
 STEPS = 10
@@ -42,10 +42,7 @@ OPTIONS: dict[str, Any] = {
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a corpus and a model."""
-    home = tmp_path_factory.mktemp("home")
-    write_corpus(home / "corpus")
-    write_model(home)
-    return home
+    return write_home(tmp_path_factory.mktemp("home"))
 
 
 class Watching:
