@@ -108,6 +108,6 @@ def describe(error: BaseException) -> str:
     if isinstance(error, KeyboardInterrupt):
         return "interrupted"
     if isinstance(error, Stopped):
-        return f"ended by signal {error.signum}"
+        return "interrupted" if error.signum == signal.SIGINT else f"ended by signal {error.signum}"
     text = " ".join(str(error).split())
     return f"internal error, please report it ({type(error).__name__}: {text}); SPECCOMPACT_DEBUG=1 shows where"

@@ -25,7 +25,10 @@ _COMMANDS = {
 }
 """Name, module and help line. Modules load on use: help for all of them must not wait for what one of them needs."""
 
-_ENDING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+_ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""With the interrupt among them: a KeyboardInterrupt that strikes while Python runs text (``exec``, as importing does
+for dataclasses) is remembered, and the interpreter then kills itself at its exit, whatever the code, even if the
+exception was handled."""
 
 
 class CommandGroup(click.Group):

@@ -182,8 +182,6 @@ def adapter_command(
             )
         except Interrupted:
             console.note(f"{shown(output)}: checkpoint written; go on with --resume")
-            if stop.signum == signal.SIGINT:
-                raise KeyboardInterrupt from None
             raise Stopped(stop.signum or signal.SIGTERM) from None
     result = tuned.to_json()
     click.echo(json.dumps(result, indent=2) if as_json else "\n".join(result_lines(result)))

@@ -45,6 +45,7 @@ def test_families_are_all_direct_children_of_the_base() -> None:
         (MemoryError(), 5),
         (KeyboardInterrupt(), 130),
         (BrokenPipeError(), 141),
+        (Stopped(signal.SIGINT), 130),
         (Stopped(signal.SIGTERM), 143),
         (ZeroDivisionError(), INTERNAL),
     ],

@@ -118,6 +118,22 @@ def test_a_terminal_is_spared_binary_data_and_not_read_unasked(environment: dict
         os.close(terminal)
 
 
+def test_an_interrupt_while_python_runs_text_is_an_exit_code_too(environment: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "struck.py").write_text(
+        "import os, signal\n"
+        "from speccompact_cli import main\n"
+        "class Busy:\n"
+        "    def make_context(self, *_):\n"
+        "        exec('os.kill(os.getpid(), signal.SIGINT)\\nfor _ in range(1000): pass')\n"
+        "main.program = Busy()\n"
+        "main.main()\n"
+    )
+    paths = os.pathsep.join([environment["PYTHONPATH"], str(tmp_path)])
+    command = [sys.executable, "-m", "struck"]
+    ended = subprocess.run(command, env=environment | {"PYTHONPATH": paths}, capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (130, "speccompact: interrupted\n")
+
+
 @pytest.mark.parametrize("command", ["compress", "decompress"])
 @pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
 def test_a_stopped_run_leaves_the_old_file(
