@@ -59,6 +59,7 @@ OPTION_NAMES: Final[Mapping[str, str]] = {
     "corpus": "--corpus",
     "device": "--device",
     "evaluate_every": "--evaluate-every",
+    "evaluate_length": "--evaluate-length",
     "evaluate_tokens": "--evaluate-tokens",
     "held_out": "--held-out",
     "learning_rate": "--learning-rate",

@@ -125,6 +125,7 @@ def train_command() -> None:
 @click.option("--rounding-from", default=0.8, show_default=True, metavar="X", help="Share of the run without rounding.")
 @click.option("--evaluate-every", type=int, metavar="N", help="Tokens between evaluations [default: a twentieth].")
 @click.option("--evaluate-tokens", default=8192, show_default=True, metavar="N", help="Held-out tokens of each kind.")
+@click.option("--evaluate-length", type=int, metavar="N", help="Tokens of a held-out sequence [default: length].")
 @click.option("--checkpoint-minutes", default=5.0, show_default=True, metavar="M", help="Between two checkpoints.")
 @click.option("--compile", is_flag=True, help="Fuse loops first: faster after a minute, needs a C++ compiler.")
 @click.option("--seed", default=0, show_default=True, metavar="N", help="Of everything random.")

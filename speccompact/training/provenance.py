@@ -77,6 +77,7 @@ def command_line(options: TrainOptions, model: str, *, held_out: bool) -> str:
         f"--micro-batch {options.passed_at_once}",
         f"--evaluate-every {options.evaluation_steps * options.batch}",
         f"--evaluate-tokens {options.evaluate_tokens}",
+        f"--evaluate-length {options.measured_length}",
         f"--seed {options.seed}",
         f"--device {options.device}",
         f"--threads {options.threads}",

@@ -35,6 +35,7 @@ class TrainOptions:
         seed: of everything random.
         evaluate_every: tokens between two evaluations; None means a twentieth of the run.
         evaluate_tokens: tokens that a kind is measured with, at most.
+        evaluate_length: tokens of a measured sequence, at most; None means those of a trained one.
         checkpoint_minutes: between two checkpoints.
         compile: fuse the network's loops first; needs a C++ compiler.
         threads: CPU threads; 0 leaves torch's own choice.
@@ -55,6 +56,7 @@ class TrainOptions:
     seed: int = 0
     evaluate_every: int | None = None
     evaluate_tokens: int = 8192
+    evaluate_length: int | None = None
     checkpoint_minutes: float = 5.0
     compile: bool = False
     threads: int = 0
@@ -80,6 +82,9 @@ class TrainOptions:
         yield held >= self.length, f"{name} is {held}; it must hold a sequence of {self.length} tokens"
         micro = self.passed_at_once
         yield micro <= self.batch <= _MOST, f"batch is {self.batch}; choose {micro} to {_MOST}"
+        measured = self.measured_length
+        choice = f"choose {MIN_SLOT_TOKENS} to {micro}, which pass the network at once"
+        yield MIN_SLOT_TOKENS <= measured <= micro, f"evaluate_length is {measured}; {choice}"
         yield self.batch % micro == 0, f"batch is {self.batch}; choose a multiple of {micro}"
         yield 0 <= self.seed < _SEEDS, f"seed is {self.seed}; choose 0 to {_SEEDS - 1}"
         yield self.evaluate_every is None or self.evaluate_every >= 1, "evaluate_every must be 1 or more"
@@ -95,6 +100,11 @@ class TrainOptions:
     def passed_at_once(self) -> int:
         """Tokens that pass the network at once."""
         return self.micro_batch if self.micro_batch is not None else min(4096, self.batch)
+
+    @property
+    def measured_length(self) -> int:
+        """Tokens of a measured sequence, at most."""
+        return self.length if self.evaluate_length is None else self.evaluate_length
 
     @property
     def evaluation_steps(self) -> int:
@@ -126,6 +136,7 @@ class TrainOptions:
             "mix": dict(self.mix),
             "seed": self.seed,
             "evaluate_tokens": self.evaluate_tokens,
+            "evaluate_length": self.measured_length,
             "stream_version": STREAM_VERSION,
         }
 

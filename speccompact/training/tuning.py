@@ -117,8 +117,9 @@ def tune(
     """
     require_plots()
     device = torch.device(check_device(Options(device=options.device)))
-    if options.length > base.config.context:
-        raise ArgumentError(f"length is {options.length}, but the model was made for {base.config.context} tokens")
+    for name, length in (("length", options.length), ("evaluate_length", options.measured_length)):
+        if length > base.config.context:
+            raise ArgumentError(f"{name} is {length}, but the model was made for {base.config.context} tokens")
     if options.rank is not None and options.rank > base.config.hidden:
         raise ArgumentError(f"rank is {options.rank}, but the model is only {base.config.hidden} wide")
     if options.compile and device.type == "cpu":
@@ -143,7 +144,7 @@ def tune(
     measured = slices(
         corpus.held_out,
         cutter,
-        length=options.length,
+        length=options.measured_length,
         micro_batch=options.passed_at_once,
         tokens=options.evaluate_tokens,
     )
@@ -179,7 +180,7 @@ def tune(
     adapter = None
     if options.rank is not None:
         adapter = out / ADAPTER
-        write_adapter(adapter, Adapter(options.rank, network.scale, base_digest, network.factors(), {}))
+        write_adapter(adapter, Adapter(options.rank, network.scale, base_digest, network.factors(), {}), dtype="I8")
     lines, parts = metrics.read()
     draw(out / CURVES, lines)
     tokens = state.step * options.batch

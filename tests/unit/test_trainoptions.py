@@ -36,6 +36,8 @@ from speccompact.training.trainoptions import TrainOptions, refuse_changes
         {"seed": 1 << 64},
         {"evaluate_every": 0},
         {"evaluate_tokens": 1},
+        {"evaluate_length": 0},
+        {"evaluate_length": 4097},
         {"checkpoint_minutes": -1.0},
     ],
 )
@@ -50,6 +52,7 @@ def test_what_stands_for_what_is_not_said() -> None:
     assert (options.strength, options.passed_at_once, options.schedule().warm_up) == (8.0, 4096, 8 * 16384)
     assert TrainOptions(rank=None).strength == 1.0
     assert TrainOptions(batch=2048, length=512).passed_at_once == 2048
+    assert (options.measured_length, TrainOptions(evaluate_length=2048).measured_length) == (1024, 2048)
     assert TrainOptions(tokens=20 * 16384 * 3).evaluation_steps == 3
     assert TrainOptions(tokens=1).evaluation_steps == 1
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from speccompact.errors import ArgumentError, LimitError, ModelError
-from speccompact.modelstore.adapterfile import read_adapter
+from speccompact.modelstore.adapterfile import read_adapter, stored_name
 from speccompact.modelstore.merging import fingerprint, merge
 from speccompact.modelstore.safetensors import SafetensorsFile
 from speccompact.training import provenance, trainer
@@ -98,6 +98,7 @@ def test_a_run_learns_and_leaves_everything_behind(home: Path, whole: Path) -> N
     adapter = read_adapter(whole / "adapter.safetensors")
     base, _ = load_base(str(home / "tiny.gguf"))
     assert (adapter.rank, adapter.scale, adapter.base) == (2, 1.0, fingerprint(base))
+    assert SafetensorsFile(whole / "adapter.safetensors").tensors[stored_name("layers.0.q", "A")].dtype == "I8"
     merged = merge(base, adapter)
     assert (merged.tensors["layers.0.q"] != base.tensors["layers.0.q"]).any()
 
@@ -297,6 +298,15 @@ def test_every_weight_can_be_trained(home: Path, tmp_path: Path) -> None:
 def test_a_model_with_a_short_context(home: Path, tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="length is 512, but the model was made for 256 tokens"):
         run(home, tmp_path, length=512, micro_batch=512)
+    with pytest.raises(ArgumentError, match="evaluate_length is 512, but the model was made for 256 tokens"):
+        run(home, tmp_path, evaluate_length=512, micro_batch=512)
+
+
+def test_a_length_to_measure_with_changes_nothing_else(home: Path, whole: Path, tmp_path: Path) -> None:
+    tuned = run(home, tmp_path, evaluate_length=128)
+    assert (tmp_path / "adapter.safetensors").read_bytes() == (whole / "adapter.safetensors").read_bytes()
+    measured = json.loads((whole / "provenance.json").read_text())["result"]["held_out"]
+    assert tuned.start["prose"] != measured["prose"]["start_bpb"]
 
 
 def test_provenance_is_enough_and_tells_nothing_of_the_machine(home: Path, whole: Path) -> None:
