@@ -11,7 +11,7 @@ LIMIT = 400
 
 
 def python_files() -> list[Path]:
-    others = [*ROOT.glob("tests/**/*.py"), *ROOT.glob("samples/*.py")]
+    others = [path for folder in ("docs", "samples", "tests") for path in (ROOT / folder).rglob("*.py")]
     return [module.path for module in modules().values()] + sorted(others)
 
 
