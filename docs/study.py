@@ -16,21 +16,21 @@ import sys
 from pathlib import Path
 
 COMMON = {
-    "--tokens": "409600",
+    "--tokens": "204800",
     "--batch": "4096",
     "--rank": "16",
     "--learning-rate": "1e-3",
     "--length": "1024",
     "--evaluate-length": "2048",
-    "--evaluate-every": "409600",
-    "--evaluate-tokens": "8192",
+    "--evaluate-every": "204800",
+    "--evaluate-tokens": "2048",
 }
 """Settings of every run that its study does not change."""
 
 KINDS_LEFT_OUT = ("code", "logs", "prose", "languages", "json")
 
 STUDIES: dict[str, dict[str, dict[str, str]]] = {
-    "tokens": {name: {"--tokens": name, "--evaluate-every": name} for name in ("102400", "204800", "409600", "819200")},
+    "tokens": {name: {"--tokens": name, "--evaluate-every": name} for name in ("51200", "102400", "204800", "409600")},
     "rank": {name: {"--rank": name} for name in ("8", "16", "32")},
     "learning-rate": {name: {"--learning-rate": name} for name in ("3e-4", "1e-3", "3e-3")},
     "length": {name: {"--length": name} for name in ("512", "1024", "2048")},
