@@ -62,8 +62,12 @@ _UNTUNED = RegisteredModel(
 REGISTRY: dict[str, RegisteredModel] = {
     model.name: model
     for model in (
-        # the same model as the untuned one for as long as no adapter is pinned: adapter_sha256 and exact_digest
-        replace(_UNTUNED, name=DEFAULT_MODEL),
+        replace(
+            _UNTUNED,
+            name=DEFAULT_MODEL,
+            adapter_sha256="e3f283f661440180098da3139947a42e6f05d1ba6a97f31d49251638a129e69a",
+            exact_digest="08c8a44c968393afe26dd211482fb098f3e49d7f6a0a664e144064c0140023ca",
+        ),
         _UNTUNED,
     )
 }

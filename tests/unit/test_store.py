@@ -79,7 +79,7 @@ def test_missing_models_say_what_to_run(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def pin(monkeypatch: pytest.MonkeyPatch, name: str, digest: str) -> None:
-    entry = registry.REGISTRY.get(name) or replace(registry.REGISTRY["smollm2-135m"], name=name)
+    entry = registry.REGISTRY.get(name) or replace(registry.REGISTRY["smollm2-135m-untuned"], name=name)
     monkeypatch.setitem(registry.REGISTRY, name, replace(entry, exact_digest=digest))
 
 
