@@ -3,9 +3,8 @@
     python docs/study.py rank --corpus CORPUS --held-out HELD_OUT -o OUT [--OPTION=VALUE ...]
 
 Each row is a run; each column a kind of held-out text, with the change of its bits by the run, in percent. More options
-go to every run, and count more than what is the same in all of them below. A run that is complete is not repeated, one
-that was stopped goes on, so the same command finishes a study that was interrupted. Results and their discussion:
-tuning.md.
+go to every run, in place of those in COMMON, each one once. A run that is complete is not repeated, one that was
+stopped goes on, so the same command finishes a study that was interrupted.
 """
 
 import argparse
@@ -48,9 +47,12 @@ def main() -> None:
     parser.add_argument("--held-out", required=True)
     parser.add_argument("-o", "--output", required=True, type=Path, help="folder of the runs")
     arguments, more = parser.parse_known_args()
+    given = [split(option) for option in more]
+    if len(dict(given)) < len(given):
+        parser.error("an option is given twice")
     results = {}
     for name, changes in STUDIES[arguments.study].items():
-        settings = COMMON | dict(split(option) for option in more) | changes
+        settings = COMMON | dict(given) | changes
         if "--full" in settings:
             del settings["--rank"]
         results[name] = outcome(arguments.output, arguments.corpus, arguments.held_out, settings)

@@ -38,6 +38,16 @@ def test_the_folders_of_different_runs_differ() -> None:
     assert len({script["folder_name"](dict(settings)) for settings in different}) == len(different)
 
 
+def test_an_option_given_twice_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folders = ["--corpus", "c", "--held-out", "h", "-o", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", [str(SCRIPT), "rank", *folders, "--mix=code=0.1", "--mix=logs=0.2"])
+    with pytest.raises(SystemExit):
+        runpy.run_path(str(SCRIPT), run_name="__main__")
+    assert "an option is given twice" in capsys.readouterr().err
+
+
 def test_a_study_is_a_table_and_is_not_repeated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
