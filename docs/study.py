@@ -15,13 +15,13 @@ import sys
 from pathlib import Path
 
 COMMON = {
-    "--tokens": "204800",
+    "--tokens": "102400",
     "--batch": "4096",
     "--rank": "16",
     "--learning-rate": "1e-3",
     "--length": "1024",
     "--evaluate-length": "2048",
-    "--evaluate-every": "204800",
+    "--evaluate-every": "102400",
     "--evaluate-tokens": "2048",
 }
 """Settings of every run that its study does not change."""
