@@ -1,6 +1,9 @@
 """Scalar integer functions for the fused kernels, and how those are compiled."""
 
+import functools
+import hashlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
@@ -16,8 +19,22 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def jit(function: _F) -> _F:
-    """Compile a kernel: integers only, cached on disk, the interpreter lock released while it runs."""
-    return cast(_F, numba.njit(nogil=True, cache=True)(function))
+    """Compile a kernel: integers only, cached on disk, the interpreter lock released while it runs.
+
+    Numba takes a compiled kernel for fresh as long as the file of its function has the same time and size. That says
+    nothing of what the kernel has inlined from other modules, so here all of the source decides.
+    """
+    compiled: Any = numba.njit(nogil=True, cache=True)(function)
+    compiled._cache._cache_file._source_stamp = _source_digest()
+    return cast(_F, compiled)
+
+
+@functools.cache
+def _source_digest() -> str:
+    """Return a digest of all modules that kernels are made of."""
+    package = Path(__file__).parent.parent
+    files = (file for name in ("exact", "memory", "entropy") for file in sorted(package.glob(f"{name}/*.py")))
+    return hashlib.sha256(b"".join(file.read_bytes() for file in (package.joinpath("params.py"), *files))).hexdigest()
 
 
 @jit

@@ -1,0 +1,50 @@
+"""Compiled kernels are kept on disk, and never longer than the source that they are made of."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.source_tree import ROOT
+
+PROGRAM = """
+import numpy as np
+from speccompact.exact import twice
+print(twice.twice(np.int64(5)), sum(twice.twice.stats.cache_hits.values()))
+"""
+
+CALLER = """
+from speccompact.exact.fusedscalar import jit, helper
+@jit
+def twice(x):
+    return 2 * helper(x)
+"""
+
+HELPER = """
+
+@jit
+def helper(x):
+    return x + {more}
+"""
+
+
+def test_a_kernel_is_compiled_again_when_one_that_it_calls_has_changed(tmp_path: Path) -> None:
+    package = tmp_path / "speccompact"
+    (package / "exact").mkdir(parents=True)
+    for name in ("__init__.py", "params.py", "errors.py", "exact/__init__.py", "exact/fusedscalar.py"):
+        shutil.copy(ROOT / "speccompact" / name, package / name)
+    (package / "exact" / "twice.py").write_text(CALLER)
+    scalars = package / "exact" / "fusedscalar.py"
+    plain = scalars.read_text("utf-8")
+
+    def run(more: int) -> str:
+        scalars.write_text(plain + HELPER.format(more=more), "utf-8")
+        os.utime(scalars, (1, 1))
+        environment = os.environ | {"PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+        )
+        return done.stdout
+
+    assert [run(1), run(1), run(2)] == ["12 0\n", "12 1\n", "14 0\n"]
