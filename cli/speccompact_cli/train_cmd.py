@@ -110,6 +110,7 @@ def train_command() -> None:
 @click.option("-o", "--output", required=True, metavar="DIR", help="Folder of the results and checkpoints.")
 @click.option("--model", default=DEFAULT_MODEL, show_default=True, metavar="NAME|PATH", help="Model to start from.")
 @click.option("--held-out", metavar="DIR", help="Text to measure with [default: the end of each file].")
+@click.option("--start", metavar="FILE", help="Adapter to start from, of the same rank and model.")
 @click.option("--resume", is_flag=True, help="Go on with the run in the output folder.")
 @click.option("--tokens", default=4_000_000, show_default=True, metavar="N", help="Tokens of the whole run.")
 @click.option("--learning-rate", default=1e-3, show_default=True, metavar="RATE", help="Its peak.")
@@ -137,6 +138,7 @@ def adapter_command(
     output: str,
     model: str,
     held_out: str | None,
+    start: str | None,
     resume: bool,
     full: bool,
     rank: int | None,
@@ -177,6 +179,7 @@ def adapter_command(
                 name,
                 options,
                 held_out=Path(held_out) if held_out is not None else None,
+                start=Path(start) if start is not None else None,
                 resume=resume,
                 watch=progress,
                 stopping=stop,

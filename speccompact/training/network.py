@@ -15,6 +15,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from speccompact.errors import ArgumentError
+from speccompact.modelstore.adapterfile import Adapter
 from speccompact.modelstore.modelconfig import Checkpoint
 from speccompact.modelstore.quantize import rotate
 from speccompact.training.batch import Batch
@@ -101,6 +103,27 @@ class Network(nn.Module):
                 for part, a, b in zip(linear.parts, linear.a, linear.b, strict=True):
                     found[f"layers.{i}.{part}"] = _to_numpy(a), _to_numpy(b)
         return found
+
+    def take_factors(self, adapter: Adapter) -> None:
+        """Begin where an adapter is, in place of its own first factors.
+
+        Raises:
+            ArgumentError: it has another rank, or leaves weights out.
+        """
+        for i, layer in enumerate(self.layers):
+            for linear in (module for module in layer.modules() if isinstance(module, _Linear)):
+                for part, a, b in zip(linear.parts, linear.a, linear.b, strict=True):
+                    name = f"layers.{i}.{part}"
+                    if name not in adapter.factors:
+                        raise ArgumentError(f"{adapter.source}: it has nothing for {name}; start from one that has all")
+                    first, second = (torch.from_numpy(factor) for factor in adapter.factors[name])
+                    if first.shape != a.shape or second.shape != b.shape:
+                        raise ArgumentError(
+                            f"{adapter.source}: its rank is {adapter.rank}; train with --rank {adapter.rank}"
+                        )
+                    with torch.no_grad():
+                        a.copy_(first)
+                        b.copy_(second * (adapter.scale / self.scale))
 
     def _keep(self, name: str, values: npt.NDArray[np.float64]) -> None:
         _keep(self, name, values, self._full)

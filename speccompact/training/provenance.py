@@ -58,11 +58,13 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
         commit(place, path)
 
 
-def command_line(options: TrainOptions, model: str, *, held_out: bool) -> str:
-    """Return the command of a run, with CORPUS, HELD_OUT and OUT where the user's own folders were."""
+def command_line(options: TrainOptions, model: str, *, held_out: bool, start: bool) -> str:
+    """Return the command of a run, with CORPUS, HELD_OUT, START and OUT where the user's own files were."""
     words = ["speccompact train adapter --corpus CORPUS --output OUT --model", shlex.quote(model)]
     if held_out:
         words.append("--held-out HELD_OUT")
+    if start:
+        words.append("--start START")
     words.append("--full" if options.rank is None else f"--rank {options.rank} --alpha {options.strength!r}")
     words += [f"--mix {shlex.quote(kind)}={weight!r}" for kind, weight in sorted(options.mix.items())]
     schedule = options.schedule()

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from speccompact.errors import ArgumentError, LimitError
+from speccompact.modelstore.adapterfile import Adapter
 from speccompact.training.batch import Batch
 from speccompact.training.evaluation import evaluate, mean_change
 from speccompact.training.metrics import MetricsFile
@@ -78,6 +79,7 @@ class Trainer:
         state: RunState,
         folder: Path,
         *,
+        start: Adapter | None,
         evaluation_steps: int,
         checkpoint_seconds: float,
         watch: Watch,
@@ -93,6 +95,7 @@ class Trainer:
             schedule: the plan.
             state: where the run is; changed as it goes on.
             folder: for checkpoints and metrics.
+            start: the adapter that a new run starts from, after the model without it was measured.
             evaluation_steps: steps between two evaluations.
             checkpoint_seconds: between two checkpoints.
             watch: told how far the run is.
@@ -100,7 +103,7 @@ class Trainer:
         """
         self._network, self._optimiser = network, optimiser
         self._stream, self._measured = stream, measured
-        self._schedule, self.state = schedule, state
+        self._schedule, self.state, self._start = schedule, state, start
         self._folder, self._metrics = folder, MetricsFile(folder / "metrics.jsonl")
         self._evaluation_steps, self._checkpoint_seconds = evaluation_steps, checkpoint_seconds
         self._watch, self._stopping = watch, stopping
@@ -124,6 +127,8 @@ class Trainer:
                 while True:
                     if self._is_due():
                         self._evaluate()
+                        if self._start is not None and self.state.step == 0:
+                            self._network.take_factors(self._start)
                     if self.state.step == self._schedule.branch:
                         self._save(BRANCH)
                     if self.state.step >= self._schedule.steps:

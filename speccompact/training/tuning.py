@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from speccompact.errors import ArgumentError, ModelError
-from speccompact.modelstore.adapterfile import Adapter, write_adapter
+from speccompact.modelstore.adapterfile import Adapter, read_adapter, write_adapter
 from speccompact.modelstore.checkpoints import Checkpoint
 from speccompact.modelstore.download import Progress, file_sha256, no_progress
 from speccompact.modelstore.loading import check_device
@@ -92,6 +92,7 @@ def tune(
     options: TrainOptions,
     *,
     held_out: Path | None = None,
+    start: Path | None = None,
     resume: bool = False,
     watch: Watch,
     stopping: Callable[[], bool],
@@ -105,6 +106,7 @@ def tune(
         base_name: what provenance calls it.
         options: see there.
         held_out: see `corpus.open_corpus`.
+        start: file of an adapter of the same rank and model, from which training goes on.
         resume: go on with the run that `out` holds.
         watch: told how far the run is.
         stopping: whether somebody wants the run to end.
@@ -124,6 +126,7 @@ def tune(
         raise ArgumentError(f"rank is {options.rank}, but the model is only {base.config.hidden} wide")
     if options.compile and device.type == "cpu":
         _require_compiler()
+    first = _read_start(start, base, options) if start is not None else None
     if not resume:
         refuse_occupied(out)
     if options.threads:
@@ -133,7 +136,12 @@ def tune(
     corpus = open_corpus(corpus_folder, held_out, tokenizer, options.length)
     shares = mixture(corpus.training, options.mix)
     base_digest = fingerprint(base)
-    same = {"corpus": corpus.digest(), "held_out": corpus.held_digest(), "model": base_digest} | options.settings()
+    same = {
+        "corpus": corpus.digest(),
+        "held_out": corpus.held_digest(),
+        "model": base_digest,
+        "start": file_sha256(start) if start is not None else None,
+    } | options.settings()
     chosen = choose_checkpoint(out, options.schedule(), same) if resume else None
 
     network = Network(base, options.rank, options.strength, options.seed).to(device)
@@ -170,6 +178,7 @@ def tune(
         options.schedule(),
         state,
         out,
+        start=first,
         evaluation_steps=options.evaluation_steps,
         checkpoint_seconds=60 * options.checkpoint_minutes,
         watch=watch,
@@ -190,6 +199,18 @@ def tune(
     return tuned
 
 
+def _read_start(path: Path, base: Checkpoint, options: TrainOptions) -> Adapter:
+    """Return the adapter that a run starts from."""
+    if options.rank is None:
+        raise ArgumentError("start is an adapter; leave it out, or train one")
+    adapter = read_adapter(path)
+    if adapter.base not in ("", fingerprint(base)):
+        raise ArgumentError(f"{path}: the adapter was made for another model (weights {adapter.base[:16]})")
+    if adapter.rank != options.rank:
+        raise ArgumentError(f"{path}: its rank is {adapter.rank}; train with --rank {adapter.rank}")
+    return adapter
+
+
 def _require_compiler() -> None:
     """Refuse to start where torch would look for a compiler in vain, with a page of its own insides."""
     name = os.environ.get("CXX") or ("clang++" if sys.platform == "darwin" else "g++")
@@ -208,8 +229,11 @@ def _provenance(
 ) -> dict[str, Any]:
     return {
         "format": provenance.FORMAT,
-        "command": provenance.command_line(options, model["name"], held_out=bool(corpus.held_files)),
+        "command": provenance.command_line(
+            options, model["name"], held_out=bool(corpus.held_files), start=state.settings.get("start") is not None
+        ),
         "model": model,
+        "start_sha256": state.settings.get("start"),
         "settings": {"tokens": options.tokens} | options.settings(),
         "parts": parts,
         "corpus": {

@@ -1,8 +1,10 @@
 """Whole runs with a tiny model, through the door that the command line uses."""
 
+import hashlib
 import json
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ import pytest
 import torch
 
 from speccompact.errors import ArgumentError, LimitError, ModelError
-from speccompact.modelstore.adapterfile import read_adapter, stored_name
+from speccompact.modelstore.adapterfile import read_adapter, stored_name, write_adapter
 from speccompact.modelstore.merging import fingerprint, merge
 from speccompact.modelstore.safetensors import SafetensorsFile
 from speccompact.training import provenance, trainer
@@ -63,6 +65,7 @@ def run(home: Path, out: Path, watching: Watching | None = None, resume: bool = 
     watching = watching or Watching()
     base, name = load_base(str(home / "tiny.gguf"))
     corpus, held_out = changed.pop("corpus", home / "corpus"), changed.pop("held_out", None)
+    start = changed.pop("start", None)
     return tune(
         corpus,
         out,
@@ -70,6 +73,7 @@ def run(home: Path, out: Path, watching: Watching | None = None, resume: bool = 
         name,
         TrainOptions(**(OPTIONS | changed)),
         held_out=held_out,
+        start=start,
         resume=resume,
         watch=watching,
         stopping=watching.stopping,
@@ -287,6 +291,53 @@ def test_an_older_checkpoint_of_another_run_is_not_taken(home: Path, whole: Path
         run(home, tmp_path, resume=True, tokens=2 * STEPS * 512)
 
 
+def test_a_run_starts_where_an_adapter_is(home: Path, whole: Path, tmp_path: Path) -> None:
+    start = whole / "adapter.safetensors"
+    tuned = run(home, tmp_path / "more", start=start, learning_rate=1e-9)
+    before = json.loads((whole / "provenance.json").read_text("utf-8"))["result"]["held_out"]
+    assert tuned.start == {kind: row["start_bpb"] for kind, row in before.items()}
+    assert tuned.end == pytest.approx(
+        {kind: row["end_bpb"] for kind, row in before.items()}, rel=5e-3
+    )  # the file holds int8
+    record = json.loads((tmp_path / "more" / "provenance.json").read_text("utf-8"))
+    assert record["start_sha256"] == hashlib.sha256(start.read_bytes()).hexdigest()
+    assert "--start START" in record["command"]
+    longer = run(home, tmp_path / "longer", start=start)
+    assert sum(longer.end.values()) < sum(tuned.end.values())
+
+
+def test_a_start_is_part_of_a_run(home: Path, whole: Path, tmp_path: Path) -> None:
+    start = whole / "adapter.safetensors"
+    watching = Watching(6)
+    with pytest.raises(Interrupted):
+        run(home, tmp_path, watching, start=start)
+    with pytest.raises(ArgumentError, match="start has changed"):
+        run(home, tmp_path, resume=True)
+    stopped = run(home, tmp_path, resume=True, start=start)
+    assert stopped.end == run(home, tmp_path / "at once", start=start).end
+
+
+@pytest.mark.parametrize(("changed", "message"), [({"rank": 3}, "--rank 2"), ({"rank": None}, "start is an adapter")])
+def test_a_start_must_fit(home: Path, whole: Path, tmp_path: Path, changed: dict[str, Any], message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        run(home, tmp_path, start=whole / "adapter.safetensors", **changed)
+
+
+def test_a_start_for_another_model_is_refused(home: Path, whole: Path, tmp_path: Path) -> None:
+    start = tmp_path / "other.safetensors"
+    write_adapter(start, replace(read_adapter(whole / "adapter.safetensors"), base="0" * 64))
+    with pytest.raises(ArgumentError, match="another model"):
+        run(home, tmp_path / "out", start=start)
+
+
+def test_a_start_must_have_all_weights(home: Path, whole: Path, tmp_path: Path) -> None:
+    start, adapter = tmp_path / "part.safetensors", read_adapter(whole / "adapter.safetensors")
+    name, factors = next(iter(adapter.factors.items()))
+    write_adapter(start, replace(adapter, factors={name: factors}))
+    with pytest.raises(ArgumentError, match="it has nothing for"):
+        run(home, tmp_path / "out", start=start)
+
+
 def test_every_weight_can_be_trained(home: Path, tmp_path: Path) -> None:
     tuned = run(home, tmp_path, rank=None, learning_rate=0.001)
     assert tuned.adapter is None
@@ -330,8 +381,10 @@ def test_provenance_is_enough_and_tells_nothing_of_the_machine(home: Path, whole
 
 def test_the_command_line_says_what_is_unusual() -> None:
     options = TrainOptions(rank=None, mix={"a b": 0.5}, compile=True)
-    assert " --alpha 1.23456789 " in provenance.command_line(TrainOptions(alpha=1.23456789), "tiny", held_out=False)
-    command = provenance.command_line(options, "tiny", held_out=True)
+    assert " --alpha 1.23456789 " in provenance.command_line(
+        TrainOptions(alpha=1.23456789), "tiny", held_out=False, start=False
+    )
+    command = provenance.command_line(options, "tiny", held_out=True, start=False)
     assert "--held-out HELD_OUT --full --mix 'a b'=0.5 " in command
     assert command.endswith(" --compile")
 
