@@ -101,17 +101,19 @@ class LaneReader:
         self._ends = np.zeros(places, dtype=np.int64)
         self._words = np.zeros((places, 0), dtype=np.uint32)
 
-    def load(self, place: int, lane: bytes) -> None:
-        """Start a lane.
+    def load(self, place: int, lane: bytes, symbols: int) -> None:
+        """Start a lane of so many symbols.
 
         Raises:
-            DamagedError: it is empty, or its state has no leading digit.
+            DamagedError: it is empty, its state has no leading digit, or it is longer than its symbols can make it.
         """
         size = len(lane) if len(lane) <= 8 else 5 + (len(lane) - 5) % 4
         state = int.from_bytes(lane[:size], "little")
         if not lane or lane[size - 1] == 0:
             raise DamagedError("a lane does not start with a valid state")
         words = np.frombuffer(lane, dtype="<u4", offset=size)
+        if len(words) > symbols:
+            raise DamagedError(f"a lane of {len(lane)} bytes is too long for {symbols} symbols")
         if len(words) > self._words.shape[1]:
             wider = np.zeros((len(self._states), len(words)), dtype=np.uint32)
             wider[:, : self._words.shape[1]] = self._words

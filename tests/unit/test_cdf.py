@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from speccompact.entropy import cdf, fusedcdf
-from speccompact.entropy.cdf import Tiling
+from speccompact.entropy.cdf import Claims, Tiling
 from speccompact.errors import ArgumentError
 from speccompact.exact import fixedpoint
 from speccompact.exact.tables import exp2_table
@@ -34,14 +34,21 @@ def score_rows(vocab: int, limit: int = (1 << 30) - 1, seed: int = 0) -> Tensor:
     return torch.tensor(rows, dtype=torch.int32)
 
 
-def tiled(scores: list[int], tiling: Tiling) -> list[int]:
-    """Return where every symbol starts, and the end of the last one, from the module's formula."""
+def weights_of(scores: list[int]) -> list[int]:
     top, table = max(scores), EXP2.tolist()
-    weights = [table[(top - s) >> 4 & 4095] >> min(top - s >> 16, 31) for s in scores]
-    total, below = sum(weights), 0
+    return [table[(top - s) >> 4 & 4095] >> min(top - s >> 16, 31) for s in scores]
+
+
+def tiled(scores: list[int], tiling: Tiling, claims: dict[int, int] | None = None) -> list[int]:
+    """Return where every symbol starts without its claim, and the end of the last one, from the module's formula."""
+    claims = claims or {}
+    weights = [0 if v in claims else weight for v, weight in enumerate(weights_of(scores))]
+    if not any(weights):
+        weights[-1] = 1
+    total, below, base = sum(weights), 0, sum(claims.values())
     borders = []
     for v, weight in enumerate(weights):
-        borders.append(v + below * tiling.mass // total)
+        borders.append(base + v + below * (tiling.mass - base) // total)
         below += weight
     escape = 1 << (tiling.precision - ESCAPE_BITS)
     borders += [(1 << tiling.precision) - (tiling.escapes - i) * escape for i in range(tiling.escapes)]
@@ -80,6 +87,64 @@ def test_find_is_the_inverse_at_every_kind_of_point(form: ModuleType, tiling: Ti
             [start for _, _, start, _ in wanted],
             [size for _, _, _, size in wanted],
         ]
+
+
+CLAIMED = [{}, {0: 1}, {256: 70_000, 3: 1, 270: 5}, {5: 900_000, 256: 1}, {277: 3, 0: 12}]
+"""Claims on a vocabulary of 257 tokens and 21 escapes; the fourth takes the winner of some rows."""
+
+
+@BOTH
+@pytest.mark.parametrize("claims", CLAIMED, ids=str)
+def test_claims_come_first_and_the_rest_is_shared_by_the_formula(form: ModuleType, claims: dict[int, int]) -> None:
+    tiling = Tiling(257, 21, PRECISION)
+    width = len(claims) + 1
+    for row in score_rows(tiling.vocab):
+        borders = tiled(row.tolist(), tiling, claims)
+        wanted, start = {}, 0
+        for symbol, (low, high) in enumerate(pairwise(borders)):
+            wanted[symbol] = (low, high - low)
+        for symbol, size in claims.items():
+            wanted[symbol] = (start, size)
+            start += size
+        symbols = torch.tensor(list(wanted))
+        named = torch.tensor([[*claims, -1]]).expand(len(symbols), width).contiguous()
+        sizes = torch.tensor([[*claims.values(), 0]]).expand(len(symbols), width).contiguous()
+        given = form.intervals(repeated(row, len(symbols)), symbols, tiling, EXP2, Claims(named, sizes))
+        assert list(zip(*(part.tolist() for part in given), strict=True)) == list(wanted.values())
+        for points in (given[0], given[0] + given[1] - 1):
+            found = form.find(repeated(row, len(points)), points, tiling, EXP2, Claims(named, sizes))
+            assert [part.tolist() for part in found] == [part.tolist() for part in (symbols, *given)]
+        assert sum(size for _, size in wanted.values()) + unused(borders, claims) == 1 << PRECISION
+
+
+def unused(borders: list[int], claims: dict[int, int]) -> int:
+    """Return what claimed symbols have beside their claims."""
+    return sum(high - low for symbol, (low, high) in enumerate(pairwise(borders)) if symbol in claims)
+
+
+@BOTH
+def test_points_beside_a_claim_stay_in_the_tiling(form: ModuleType) -> None:
+    tiling = Tiling(257, 21, PRECISION)
+    row = score_rows(tiling.vocab)[9]
+    borders = tiled(row.tolist(), tiling, {4: 1000, 258: 7})
+    points = torch.tensor([borders[4], borders[258] + 1])
+    claims = Claims(torch.tensor([[4, 258]] * 2), torch.tensor([[1000, 7]] * 2))
+    symbols, starts, sizes = form.find(repeated(row, 2), points, tiling, EXP2, claims)
+    assert symbols.tolist() == [4, 258]
+    assert starts.tolist() == [borders[4], borders[258]]
+    assert sizes.tolist() == [1, tiling.escape]
+
+
+@BOTH
+def test_weights_of_some_symbols(form: ModuleType) -> None:
+    wanted = torch.tensor([[0, 256, -1, 5, 257, 277]])
+    for row in score_rows(257):
+        weights = weights_of(row.tolist())
+        best, total, found = form.weigh(row[None], wanted, EXP2)
+        assert int(best) == row.tolist().index(max(row.tolist()))
+        assert int(total) == sum(weights)
+        escape = sum(weights) >> ESCAPE_BITS
+        assert found[0].tolist() == [weights[0], weights[256], 0, weights[5], escape, escape]
 
 
 @BOTH

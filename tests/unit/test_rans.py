@@ -27,7 +27,7 @@ def encode(intervals: list[Interval], check: int = 0, precision: int = PRECISION
 def read(lane: bytes, intervals: list[Interval], precision: int = PRECISION) -> int:
     """Pop known intervals, seeing that every point lies in its own; returns the check."""
     reader, place = LaneReader(1, precision), np.array([0])
-    reader.load(0, lane)
+    reader.load(0, lane, 1 << 20)
     for start, size in intervals:
         assert start <= reader.points(place)[0] < start + size
         reader.advance(place, np.array([start]), np.array([size]))
@@ -62,7 +62,7 @@ def test_any_precision(case: tuple[int, list[Interval]]) -> None:
 def test_lanes_side_by_side_do_not_disturb_one_another(texts: list[list[Interval]], source: object) -> None:
     reader = LaneReader(len(texts), PRECISION)
     for place, text in enumerate(texts):
-        reader.load(place, encode(text, place))
+        reader.load(place, encode(text, place), len(text))
     done = [0] * len(texts)
     while left := [place for place, text in enumerate(texts) if done[place] < len(text)]:
         chosen = source.sample(left, source.randint(1, len(left)))  # type: ignore[attr-defined]
@@ -79,7 +79,7 @@ def test_a_place_is_used_again() -> None:
     reader, place = LaneReader(1, PRECISION), np.array([0])
     long, short = [(5, 1)] * 50, [(9, 3)]
     for text in (long, short, long):
-        reader.load(0, encode(text, 3))
+        reader.load(0, encode(text, 3), len(text))
         for start, size in text:
             reader.advance(place, np.array([start]), np.array([size]))
         assert reader.finish(0) == 3
@@ -111,7 +111,7 @@ def test_a_lane_is_hardly_longer_than_the_surprise(intervals: list[Interval]) ->
 @pytest.mark.parametrize("lane", [b"", b"\x00", b"\x01\x00", bytes(8), bytes(9), b"\x01" * 4 + b"\x00" + b"\x01" * 4])
 def test_a_state_without_a_leading_digit_is_damaged(lane: bytes) -> None:
     with pytest.raises(DamagedError, match="valid state"):
-        LaneReader(1, PRECISION).load(0, lane)
+        LaneReader(1, PRECISION).load(0, lane, 1 << 20)
 
 
 SURPRISING = st.lists(st.tuples(st.integers(0, 1 << 27), st.integers(1, 1 << 20)), min_size=9, max_size=60)
@@ -129,7 +129,7 @@ def survives(lane: bytes, intervals: list[Interval]) -> int | None:
     """Read as a decoder that does not know the text would get on with it: the interval of each point is what it is."""
     reader, place = LaneReader(1, PRECISION), np.array([0])
     try:
-        reader.load(0, lane)
+        reader.load(0, lane, 1 << 20)
         for start, size in intervals:
             if not start <= reader.points(place)[0] < start + size:
                 return None
