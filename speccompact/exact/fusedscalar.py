@@ -25,7 +25,8 @@ def jit(function: _F) -> _F:
     nothing of what the kernel has inlined from other modules, so here all of the source decides.
     """
     compiled: Any = numba.njit(nogil=True, cache=True)(function)
-    compiled._cache._cache_file._source_stamp = _source_digest()
+    if hasattr(compiled, "_cache"):  # not where a user has turned compiling off
+        compiled._cache._cache_file._source_stamp = _source_digest()
     return cast(_F, compiled)
 
 

@@ -77,6 +77,27 @@ def exp2_table(index_bits: int, value_bits: int) -> npt.NDArray[np.int32]:
     return np.array(out, dtype=np.int32)
 
 
+def log2_table(index_bits: int, value_bits: int) -> npt.NDArray[np.int32]:
+    """round(2**value_bits * log2(1 + i / 2**index_bits)) for i in [0, 2**index_bits).
+
+    Bits of a logarithm come out one by one: squaring doubles it, and what reaches 2 is halved and gives a 1.
+
+    Returns:
+        (2**index_bits,) int32, rising from 0.
+    """
+    out = []
+    for i in range(1 << index_bits):
+        value, logarithm = _ONE + (i << (GUARD - index_bits)), 0
+        for _ in range(GUARD // 2):
+            value = value * value >> GUARD
+            logarithm <<= 1
+            if value >= 2 * _ONE:
+                value >>= 1
+                logarithm += 1
+        out.append(_round(logarithm << (GUARD - GUARD // 2), value_bits))
+    return np.array(out, dtype=np.int32)
+
+
 def sigmoid_table(step_bits: int, half: int, value_bits: int) -> npt.NDArray[np.int32]:
     """round(2**value_bits / (1 + e**-x)) at x = (i - half) / 2**step_bits, i in [0, 2 * half).
 

@@ -1,13 +1,14 @@
 """The one machine that encoder and decoder ask for the distribution of the next symbol.
 
-`intervals` and `find` are inverse: the encoder knows the symbols, the decoder the points in the coded stream. Either
-way the predictor is asked for the rows of a slot in the order of their positions and learns what came after each row
-before it answers for the next row of that slot; how rows are cut into calls changes nothing. This predictor's
-distribution is the target's own, so it has nothing to learn. Several threads may ask at once, for different places.
+`intervals` and `find` are inverse: the encoder knows the symbols, the decoder the points in the coded stream. How rows
+are cut into calls changes nothing, and several threads may ask at once about different slots. Without a memory the
+distribution is the target's own. With one, scores are adapted, the memory's candidates claim their part of the code
+space, and every row leaves a record; rows must then be of the memory's running epoch, see `group`.
 
 Modules that provide `cdf` functions (`entropy.cdf`, `entropy.fusedcdf`) are interchangeable bit for bit.
 """
 
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -16,9 +17,11 @@ import torch
 from torch import Tensor
 
 from speccompact.entropy import cdf, fusedcdf
-from speccompact.entropy.cdf import Tiling
+from speccompact.entropy.cdf import Claims, Tiling
 from speccompact.exact import reference
 from speccompact.exact.transformer import Transformer
+from speccompact.memory.flags import Flags
+from speccompact.memory.group import GroupMemory
 
 Integers = npt.NDArray[np.int64]
 
@@ -27,64 +30,123 @@ _ROWS = 64
 
 
 class _Cdf(Protocol):
-    def intervals(self, scores: Tensor, symbols: Tensor, tiling: Tiling, exp2: Tensor) -> tuple[Tensor, Tensor]: ...
+    def weigh(self, scores: Tensor, symbols: Tensor, exp2: Tensor) -> tuple[Tensor, Tensor, Tensor]: ...
 
-    def find(self, scores: Tensor, points: Tensor, tiling: Tiling, exp2: Tensor) -> tuple[Tensor, Tensor, Tensor]: ...
+    def intervals(
+        self, scores: Tensor, symbols: Tensor, tiling: Tiling, exp2: Tensor, claims: Claims
+    ) -> tuple[Tensor, Tensor]: ...
+
+    def find(
+        self, scores: Tensor, points: Tensor, tiling: Tiling, exp2: Tensor, claims: Claims
+    ) -> tuple[Tensor, Tensor, Tensor]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Rows whose distribution is wanted.
+
+    Attributes:
+        places, positions: (rows,) int64, slot of each row and position of its symbol there.
+        hidden: (rows, hidden) int8, from `Transformer.hidden`.
+        scale: (rows,) int64.
+    """
+
+    places: Integers
+    positions: Integers
+    hidden: Tensor
+    scale: Tensor
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def slice(self, start: int) -> "Asked":
+        """Return at most _ROWS rows."""
+        part = slice(start, start + _ROWS)
+        return Asked(self.places[part], self.positions[part], self.hidden[part], self.scale[part])
+
+
+@dataclass(frozen=True, slots=True)
+class _Distributions:
+    """Those of some rows.
+
+    Attributes:
+        scores: (rows, vocab) int32.
+        claims: of each row.
+        flags, total: what the memory will want to know; None without one.
+    """
+
+    scores: Tensor
+    claims: Claims
+    flags: Flags | None
+    total: Tensor | None
 
 
 class Predictor:
-    """Distributions straight from the target."""
+    """Distributions of the target, or of the target and a memory."""
 
     def __init__(self, transformer: Transformer, tiling: Tiling) -> None:
         """Bind a transformer to a tiling of the code space."""
         self._transformer, self._tiling = transformer, tiling
+        self._exp2 = transformer.weights.exp2
         self._cdf: _Cdf = cdf if transformer.kernels is reference else fusedcdf
 
-    def intervals(
-        self, places: Integers, hidden: Tensor, scale: Tensor, symbols: Integers
-    ) -> tuple[Integers, Integers]:
+    def intervals(self, asked: Asked, symbols: Integers, memory: GroupMemory | None) -> tuple[Integers, Integers]:
         """Coding intervals of known symbols.
 
         Args:
-            places: (rows,), the slot of each row; the rows of a slot in the order of their positions.
-            hidden: (rows, hidden) int8, from `Transformer.hidden`.
-            scale: (rows,) int64.
-            symbols: (rows,), the symbol after each row.
+            asked: the rows.
+            symbols: (rows,) int64, the symbol of each; a memory must know those before them already.
+            memory: of the group.
 
         Returns:
             starts and frequencies, (rows,) each.
         """
-        device, exp2 = hidden.device, self._transformer.weights.exp2
-        wanted = torch.from_numpy(symbols).to(device)
-        parts = [
-            self._cdf.intervals(self._scores(hidden, scale, i), wanted[i : i + _ROWS], self._tiling, exp2)
-            for i in range(0, len(symbols), _ROWS)
-        ]
-        return _joined([part[0] for part in parts]), _joined([part[1] for part in parts])
+        starts, frequencies = np.empty_like(symbols), np.empty_like(symbols)
+        for i in range(0, len(asked), _ROWS):
+            rows, known = asked.slice(i), symbols[i : i + _ROWS]
+            spread = self._distributions(rows, memory)
+            start, frequency = self._cdf.intervals(
+                spread.scores, torch.from_numpy(known).to(spread.scores.device), self._tiling, self._exp2, spread.claims
+            )
+            starts[i : i + _ROWS], frequencies[i : i + _ROWS] = start.cpu().numpy(), frequency.cpu().numpy()
+            self._note(rows, known, spread, memory)
+        return starts, frequencies
 
-    def find(
-        self, places: Integers, hidden: Tensor, scale: Tensor, points: Integers
-    ) -> tuple[Integers, Integers, Integers]:
+    def find(self, asked: Asked, points: Integers, memory: GroupMemory | None) -> tuple[Integers, Integers, Integers]:
         """Symbols at given points of the code space: the inverse of `intervals`.
 
         Args:
-            places, hidden, scale: as above, one row of a slot at most.
-            points: (rows,), each in [0, 2**precision).
+            asked: the rows, one of a slot at most.
+            points: (rows,) int64, each in [0, 2**precision).
+            memory: of the group.
 
         Returns:
             symbols, starts and frequencies, (rows,) each.
         """
-        device, exp2 = hidden.device, self._transformer.weights.exp2
-        wanted = torch.from_numpy(points).to(device)
-        parts = [
-            self._cdf.find(self._scores(hidden, scale, i), wanted[i : i + _ROWS], self._tiling, exp2)
-            for i in range(0, len(points), _ROWS)
-        ]
-        return _joined([part[0] for part in parts]), _joined([p[1] for p in parts]), _joined([p[2] for p in parts])
+        symbols, starts, frequencies = (np.empty_like(points) for _ in range(3))
+        for i in range(0, len(asked), _ROWS):
+            rows, part = asked.slice(i), slice(i, i + _ROWS)
+            spread = self._distributions(rows, memory)
+            wanted = torch.from_numpy(points[part]).to(spread.scores.device)
+            found = self._cdf.find(spread.scores, wanted, self._tiling, self._exp2, spread.claims)
+            symbols[part], starts[part], frequencies[part] = (values.cpu().numpy() for values in found)
+            self._note(rows, symbols[part], spread, memory)
+        return symbols, starts, frequencies
 
-    def _scores(self, hidden: Tensor, scale: Tensor, start: int) -> Tensor:
-        return self._transformer.scores(hidden[start : start + _ROWS], scale[start : start + _ROWS])
+    def _distributions(self, rows: Asked, memory: GroupMemory | None) -> _Distributions:
+        scores = self._transformer.scores(rows.hidden, rows.scale)
+        device = scores.device
+        if memory is None:
+            return _Distributions(scores, Claims.none(len(rows), device), None, None)
+        memory.adaptation.apply(scores, rows.hidden)
+        candidates = memory.candidates(rows.places, rows.positions)
+        best, total, weights = self._cdf.weigh(scores, torch.from_numpy(candidates.symbols).to(device), self._exp2)
+        flags, sizes = memory.mixer.mix(
+            candidates, weights.cpu().numpy(), best.cpu().numpy(), total.cpu().numpy(), self._tiling.mass
+        )
+        claims = Claims(torch.from_numpy(flags.symbols).to(device), torch.from_numpy(sizes).to(device))
+        return _Distributions(scores, claims, flags, total)
 
-
-def _joined(parts: list[Tensor]) -> Integers:
-    return torch.cat(parts).cpu().numpy()
+    def _note(self, rows: Asked, symbols: Integers, spread: _Distributions, memory: GroupMemory | None) -> None:
+        if memory is not None and spread.flags is not None and spread.total is not None:
+            memory.note(rows.places, rows.positions, symbols, spread.flags, rows.hidden, spread.scores, spread.total)
