@@ -43,7 +43,8 @@ MAX_END_BLOCK_BYTES = 1 << 24
 
 NO_FRAMES = "the part ends without a frame, but has one or more"
 
-_SINGLE, _MODEL, _RESERVED = 1, 2, 0x0C
+_SINGLE, _MODEL, _MEMORY, _RESERVED = 1, 2, 4, 0x08
+_TABLE_SHIFT = 5
 _TRAILER_STRUCT = struct.Struct("<IQ4s")
 
 
@@ -65,6 +66,19 @@ class ModelIdentity:
 
 
 @dataclass(frozen=True, slots=True)
+class MemoryIdentity:
+    """How model slots share what they have seen.
+
+    Attributes:
+        version: version of the memory's arithmetic, below 8.
+        table_bits: log2 of the entries of the table of contexts, below 32.
+    """
+
+    version: int
+    table_bits: int
+
+
+@dataclass(frozen=True, slots=True)
 class FileHeader:
     """The header of a part.
 
@@ -72,11 +86,13 @@ class FileHeader:
         level: level that the writer was asked for, 0 for none; tells a reader nothing that it needs.
         model: None where no slot needs a model.
         file_id: 4 bytes that tell frames of this part from those of others, or None in a single-frame part.
+        memory: None where model slots share nothing.
     """
 
     level: int
     model: ModelIdentity | None
     file_id: bytes | None
+    memory: MemoryIdentity | None = None
 
     @property
     def single(self) -> bool:
@@ -99,11 +115,14 @@ def frame_check_bytes(*, single: bool, slots: int) -> int:
 
 def pack_header(header: FileHeader) -> bytes:
     """Return the bytes of a header without its check (FORMAT.md section 3)."""
-    flags = (_SINGLE if header.single else 0) | (_MODEL if header.model else 0) | header.level << 4
+    flags = (_SINGLE if header.single else 0) | (_MODEL if header.model else 0) | (_MEMORY if header.memory else 0)
+    flags |= header.level << 4
     out = MAGIC + bytes([FORMAT_VERSION, flags]) + (header.file_id or b"")
     if header.model:
         model = header.model
         out += bytes([model.exact_version, model.precision]) + model.digest + model.vocabulary_digest
+    if header.memory:
+        out += bytes([header.memory.version << _TABLE_SHIFT | header.memory.table_bits])
     return out
 
 
@@ -124,7 +143,7 @@ def parse_header(cursor: Cursor) -> FileHeader:
     flags = cursor.byte("flags")
     if version != FORMAT_VERSION:
         raise UnsupportedError(f"format version is {version}; this release reads {FORMAT_VERSION}: use a newer one")
-    if flags & _RESERVED:
+    if flags & _RESERVED or (flags & _MEMORY and not flags & _MODEL):
         raise UnsupportedError(f"flags are {flags:#04x}: a newer release wrote it, or it is damaged")
     file_id = None if flags & _SINGLE else cursor.take(FILE_ID_BYTES, "file id")
     model = None
@@ -135,7 +154,11 @@ def parse_header(cursor: Cursor) -> FileHeader:
             cursor.take(MODEL_DIGEST_BYTES, "model digest"),
             cursor.take(VOCABULARY_DIGEST_BYTES, "vocabulary digest"),
         )
-    return FileHeader(flags >> 4, model, file_id)
+    memory = None
+    if flags & _MEMORY:
+        packed = cursor.byte("memory")
+        memory = MemoryIdentity(packed >> _TABLE_SHIFT, packed & (1 << _TABLE_SHIFT) - 1)
+    return FileHeader(flags >> 4, model, file_id, memory)
 
 
 @dataclass(slots=True)

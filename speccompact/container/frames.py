@@ -28,7 +28,8 @@ MAX_HEAD_BYTES = 1 << 17
 _MIXED = 3
 _CHARSET_SHIFT = 2
 _ONE_SLOT = 1 << 4
-_RESERVED = 0xE0
+_GOES_ON = 1 << 5
+_RESERVED = 0xC0
 
 
 class Kind(IntEnum):
@@ -67,12 +68,14 @@ class FrameHead:
         content_bytes: bytes of content of the whole frame.
         ordinal: number of the frame in its part, from 0; 0 in a single-frame part, where it is not stored.
         start: content bytes of the part before this frame; likewise.
+        goes_on: whether its slots begin with the memory that the model slots before them in the part have left.
     """
 
     slots: tuple[Slot, ...]
     content_bytes: int
     ordinal: int = 0
     start: int = 0
+    goes_on: bool = False
 
     @property
     def payload_bytes(self) -> int:
@@ -96,7 +99,8 @@ def pack_frame_head(head: FrameHead, *, single: bool) -> bytes:
     charsets = {slot.charset for slot in slots if slot.kind == Kind.MODEL}
     shared = kinds.pop() if len(kinds) == 1 else _MIXED if kinds else Kind.RAW
     mode = 0 if charsets <= {0} else 1 if len(charsets) == 1 else 2
-    out = bytearray([shared | mode << _CHARSET_SHIFT | (_ONE_SLOT if len(slots) == 1 else 0)])
+    more = (_ONE_SLOT if len(slots) == 1 else 0) | (_GOES_ON if head.goes_on else 0)
+    out = bytearray([shared | mode << _CHARSET_SHIFT | more])
     if not single:
         out += pack_varint(head.ordinal) + pack_varint(head.start)
     if len(slots) != 1:
@@ -131,7 +135,7 @@ def parse_frame_head(cursor: Cursor, *, single: bool) -> FrameHead:
         DamagedError: a field breaks an invariant of this module.
     """
     first = cursor.byte("frame kind")
-    shared, mode, one = first & 3, first >> _CHARSET_SHIFT & 3, bool(first & _ONE_SLOT)
+    shared, mode, one, goes_on = first & 3, first >> _CHARSET_SHIFT & 3, bool(first & _ONE_SLOT), bool(first & _GOES_ON)
     if first & _RESERVED or mode == 3:
         raise UnsupportedError(f"frame kind is {first:#04x}: a newer release wrote it, or it is damaged")
     ordinal, start = (0, 0) if single else (cursor.varint("frame ordinal"), cursor.varint("content offset"))
@@ -148,13 +152,13 @@ def parse_frame_head(cursor: Cursor, *, single: bool) -> FrameHead:
     if left < model_count or (left and not model_count):
         raise DamagedError(f'field "content bytes" is {content_bytes}, which does not fit the slots')
     if not model_count:
-        if mode:
-            raise DamagedError('field "frame kind" names a charset but no slot needs it')
+        if mode or goes_on:
+            raise DamagedError('field "frame kind" names a charset or a memory, but no slot needs it')
         return FrameHead(tuple(slot for slot in plain if slot), content_bytes, ordinal, start)
     charsets = list(cursor.take((0, 1, model_count)[mode], "charsets"))
     charsets *= model_count if len(charsets) == 1 else 1
     model = iter(_parse_model_table(cursor, charsets or [0] * model_count, left))
-    return FrameHead(tuple(slot or next(model) for slot in plain), content_bytes, ordinal, start)
+    return FrameHead(tuple(slot or next(model) for slot in plain), content_bytes, ordinal, start, goes_on)
 
 
 def _parse_kinds(cursor: Cursor, count: int) -> list[Kind]:

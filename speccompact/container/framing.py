@@ -15,7 +15,7 @@ from speccompact.container.format import (
     pack_header,
     sha_prefix,
 )
-from speccompact.container.frames import FrameHead, pack_frame_head
+from speccompact.container.frames import FrameHead, Kind, pack_frame_head
 from speccompact.container.limits import Limits
 from speccompact.errors import DamagedError, FormatError, LimitError, TruncatedError
 
@@ -132,8 +132,17 @@ def locate_error(error: FormatError | LimitError, where: str) -> FormatError | L
     return type(error)(f"{where} is damaged: {error}" if isinstance(error, DamagedError) else f"{where}: {error}")
 
 
-def check_limits(head: FrameHead, limits: Limits) -> None:
+def check_limits(header: FileHeader, head: FrameHead, limits: Limits) -> None:
     """Compare what a head declares with the limits. Raises LimitError."""
+    if header.memory is not None and head.count(Kind.MODEL):
+        bits, held = header.memory.table_bits, head.count(Kind.MODEL) * max(slot.tokens for slot in head.slots)
+        if held > limits.frame_tokens:
+            raise LimitError(
+                f"with a memory, the longest model slot times their number is {held} tokens; the limit is "
+                f"{limits.frame_tokens}"
+            )
+        if bits > limits.table_bits:
+            raise LimitError(f"the memory has 2**{bits} entries; the limit is 2**{limits.table_bits}")
     for what, value, most in (
         ("bytes of content", head.content_bytes, limits.frame_bytes),
         ("tokens", head.tokens, limits.frame_tokens),

@@ -6,6 +6,7 @@ ends earlier is reported as truncated, never decoded to less.
 
 import hashlib
 from collections.abc import Callable
+from dataclasses import replace
 from typing import BinaryIO, TypeVar
 
 from speccompact.container.fields import Cursor
@@ -54,7 +55,7 @@ class PartWriter:
 
     def frame(self, head: FrameHead, payload: bytes, content: bytes) -> None:
         """Append a frame. `head` comes without ordinal and start: the writer knows them."""
-        placed = FrameHead(head.slots, head.content_bytes, len(self._index.content), self._start)
+        placed = replace(head, ordinal=len(self._index.content), start=self._start)
         frame = pack_frame(self._header_bytes, placed, payload, content)
         self._write(frame)
         self._index.add(len(frame), len(content))
@@ -259,7 +260,9 @@ class FrameReader:
         end = ahead + before + len(head_bytes)
         check = self.source.peek(end + size)[end:]
         compare("head check", check, sha_prefix(size, self.header_bytes, head_bytes))
-        check_limits(head, self.limits)
+        if head.goes_on and self.header.memory is None:
+            raise DamagedError('field "frame kind" says that the frame goes on, in a part without a memory')
+        check_limits(self.header, head, self.limits)
         prelude = before + len(head_bytes) + size
         return Frame(
             self.part,

@@ -12,8 +12,9 @@ import torch
 from speccompact.entropy import cdf, fusedcdf, rans
 from speccompact.entropy.cdf import Tiling
 from speccompact.exact import fixedpoint, tables
+from speccompact.memory import adaptation, candidates, contexts, flags, logodds
 from speccompact.modelstore import quantize
-from speccompact.params import ESCAPE_BITS, EXACT_VERSION, PRECISION, SLOT_CHECK_BITS
+from speccompact.params import ESCAPE_BITS, EXACT_VERSION, MEMORY_VERSION, PRECISION, SLOT_CHECK_BITS
 from speccompact.speculative.verifier import ESCAPE_INPUT, START_TOKEN
 from tests.source_tree import ROOT
 
@@ -97,7 +98,32 @@ def digest_lines() -> Iterator[str]:
         yield f"rotary base {base}, head_dim {head_dim}, positions {positions}: {digest(table)}"
 
 
-GROUPS = (shift_round_lines, quantise_lines, norm_lines, weight_lines, digest_lines, tiling_lines, lane_lines)
+LOG2 = tables.log2_table(logodds.MANTISSA_BITS, logodds.FRAC_ODDS)
+
+
+def odds_lines() -> Iterator[str]:
+    for x in (1, 3, 4095, 4097, (1 << 41) - 1):
+        yield f"log2({x}) = {logodds.log2(np.int64(x), LOG2)}"
+    for part, rest in ((1, 3), (5, 0), (1 << 41, 1)):
+        yield f"odds({part}, {rest}) = {logodds.odds_of(np.int64(part), np.int64(rest), LOG2)}"
+    for odds in (0, 1, 4096, -4096, 81920, -81920):
+        yield f"squash({odds}) = {logodds.squash(np.int64(odds), EXP2)}"
+    yield f"log {hashlib.sha256(LOG2.astype('<i4').tobytes()).hexdigest()}"
+
+
+def context_lines() -> Iterator[str]:
+    line_ends = np.zeros(301, np.bool_)
+    line_ends[9] = True
+    hashes = np.zeros(contexts.COUNT, np.uint64)
+    contexts.hash_contexts(np.array([7, 1, 9, 1, 300], np.int32), np.int64(5), line_ends, hashes)
+    for i, value in enumerate(hashes.tolist()):
+        yield f"context {i}: {f'{value:016x}' if value else 'none'}"
+
+
+GROUPS = (
+    shift_round_lines, quantise_lines, norm_lines, weight_lines, digest_lines, tiling_lines, lane_lines,
+    odds_lines, context_lines,
+)  # fmt: skip
 """In the order of the document."""
 
 
@@ -133,6 +159,21 @@ def test_the_document_has_no_other_examples() -> None:
         ("PRECISION", PRECISION),
         ("START_TOKEN", START_TOKEN),
         ("ESCAPE_INPUT", ESCAPE_INPUT),
+        ("KEPT", contexts.KEPT),
+        ("COUNT_LIMIT", contexts.COUNT_LIMIT),
+        ("LINE_LIMIT", contexts.LINE_LIMIT),
+        ("POOL", candidates.POOL),
+        ("TRIED", flags.TRIED),
+        ("FRAC_ODDS", logodds.FRAC_ODDS),
+        ("ODDS_LIMIT", logodds.ODDS_LIMIT),
+        ("LEAST_ODDS", candidates.LEAST_ODDS),
+        ("PROBABILITY_BITS", logodds.PROBABILITY_BITS),
+        ("WEIGHT_BITS", flags.WEIGHT_BITS),
+        ("MAP_BITS", flags.MAP_BITS),
+        ("MAP_CENTRE", flags.MAP_CENTRE),
+        ("ROWS", adaptation.ROWS),
+        ("GRADIENT_BITS", adaptation.GRADIENT_BITS),
+        ("BIAS_INPUT", adaptation.BIAS_INPUT),
     ],
 )
 def test_constants_are_stated(name: str, value: int) -> None:
@@ -142,7 +183,7 @@ def test_constants_are_stated(name: str, value: int) -> None:
 def test_the_lane_reads_back() -> None:
     exp2, scores = torch.from_numpy(EXP2), torch.tensor([SCORES], dtype=torch.int32)
     reader, place, read = rans.LaneReader(1, PRECISION), np.zeros(1, dtype=np.int64), []
-    reader.load(0, lane())
+    reader.load(0, lane(), len(SYMBOLS))
     for _ in SYMBOLS:
         symbol, start, frequency = fusedcdf.find(scores, torch.from_numpy(reader.points(place)), TILING, exp2)
         reader.advance(place, start.numpy(), frequency.numpy())
@@ -150,7 +191,8 @@ def test_the_lane_reads_back() -> None:
     assert (read, reader.finish(0)) == (SYMBOLS, CHECK)
 
 
-def test_the_version_is_the_same() -> None:
-    stated = re.search(r"^Exact version \*\*(\d+)\*\*", TEXT, re.MULTILINE)
+@pytest.mark.parametrize(("name", "version"), [("Exact", EXACT_VERSION), ("Memory", MEMORY_VERSION)])
+def test_the_version_is_the_same(name: str, version: int) -> None:
+    stated = re.search(rf"^{name} version \*\*(\d+)\*\*", TEXT, re.MULTILINE)
     assert stated
-    assert int(stated[1]) == EXACT_VERSION
+    assert int(stated[1]) == version
