@@ -19,8 +19,8 @@ SLOT_TOKENS = 16
 
 
 def small(content: bytes, engines: FakeEngines | None = None) -> bytes:
-    """Return content as an archive of many small frames, if it is prose."""
-    return api.compress(content, slot_tokens=SLOT_TOKENS, engines=engines or FakeEngines())
+    """Return content as an archive of many small frames, each on its own, if it is prose."""
+    return api.compress(content, slot_tokens=SLOT_TOKENS, group_frames=0, engines=engines or FakeEngines())
 
 
 def noise(size: int, seed: int = 0) -> bytes:

@@ -75,25 +75,46 @@ class FakeTokenizer:
         return np.concatenate(parts)
 
 
+class FakeMemory:
+    """Counts the symbols that its group has seen."""
+
+    def __init__(self, table_bits: int) -> None:
+        self.table_bits = table_bits
+        self.seen = 0
+
+
 class FakeCodec:
-    """A lane is the check, then a byte for each token, two for each escape.
+    """A lane is the check, with a memory what it has seen, then a byte for each token, two for each escape.
 
     Attributes:
         passes: as `SlotCodec` counts: one for each slot encoded, all its positions at once, and each symbol decoded.
         encoded, decoded: slots asked for so far.
-        calls: how often `encode` or `decode` was called.
+        calls: how often `try_encode` or `decode` was called.
+        given_up: how often `try_encode` exceeded its budget.
     """
 
     def __init__(self, target: FakeTarget) -> None:
         self.target = target
         self.passes = 0
         self.calls = 0
+        self.given_up = 0
         self.encoded = 0
         self.decoded = 0
 
-    def encode(
-        self, slots: Sequence[Symbols], checks: Sequence[int], tick: Callable[[int], None] | None = None
-    ) -> list[FakeSlot]:
+    def part(self, parts: int) -> "FakeCodec":
+        return self
+
+    def begin_group(self, table_bits: int) -> FakeMemory:
+        return FakeMemory(table_bits)
+
+    def try_encode(
+        self,
+        slots: Sequence[Symbols],
+        checks: Sequence[int],
+        budget: int | None,
+        tick: Callable[[int], None] | None = None,
+        memory: FakeMemory | None = None,
+    ) -> list[FakeSlot] | None:
         self.calls += 1
         self.encoded += len(slots)
         self.passes += len(slots)
@@ -101,15 +122,25 @@ class FakeCodec:
         for symbols, check in zip(slots, checks, strict=True):
             assert len(symbols) <= self.target.positions
             lane = bytearray([check])
+            if memory is not None:
+                lane += memory.seen.to_bytes(4, "little")
             for symbol in symbols.tolist():
                 lane += bytes([symbol]) if symbol < _ESCAPED else bytes([_ESCAPED, symbol - _ESCAPED])
             lanes.append(FakeSlot(bytes(lane), bits=8.0 * (len(lane) - 1)))
             if tick:
                 tick(len(symbols))
+        if memory is not None:
+            memory.seen += sum(map(len, slots))
+        if budget is not None and sum(len(lane.payload) for lane in lanes) > budget:
+            self.given_up += 1
+            return None
         return lanes
 
     def decode(
-        self, slots: Sequence[CodedSlot], tick: Callable[[int], None] | None = None
+        self,
+        slots: Sequence[CodedSlot],
+        tick: Callable[[int], None] | None = None,
+        memory: FakeMemory | None = None,
     ) -> list[FakeSlot | DamagedError]:
         self.calls += 1
         self.decoded += len(slots)
@@ -118,6 +149,9 @@ class FakeCodec:
         for slot in slots:
             lane = iter(slot.payload)
             check = next(lane, 0)
+            if memory is not None and [next(lane, -1) for _ in range(4)] != [*memory.seen.to_bytes(4, "little")]:
+                found.append(DamagedError("the lane is of another memory"))
+                continue
             symbols = [byte if byte < _ESCAPED else _ESCAPED + next(lane, _ESCAPED) for byte in lane]
             if len(symbols) != slot.tokens or max(symbols) >= self.target.vocabulary.symbols:
                 found.append(DamagedError("the lane is damaged"))
@@ -125,6 +159,8 @@ class FakeCodec:
             found.append(FakeSlot(symbols=np.array(symbols, np.int32), check=check))
             if tick:
                 tick(slot.tokens)
+        if memory is not None:
+            memory.seen += sum(slot.tokens for slot in slots)
         return found
 
 

@@ -67,7 +67,8 @@ class PerfectDrafter:
         drafts = []
         for history, limit in zip(histories, limits, strict=True):
             length = len(history) + limit + 1
-            slot = next(s for s in self._slots if len(s) == length and (s[: len(history)] == history).all())
+            fitting = [s for s in self._slots if len(s) >= length and (s[: len(history)] == history).all()]
+            slot = min(fitting, key=len)  # the limit tells the length of the slot, unless a memory sets it
             draft = slot[len(history) : len(history) + min(self._length, limit)].copy()
             self._calls += 1
             if self._wrong and len(draft) and self._calls % self._wrong == 0:

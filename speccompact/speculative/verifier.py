@@ -16,7 +16,8 @@ from torch import Tensor
 from speccompact.entropy.rans import LaneReader
 from speccompact.exact.cache import Cache, Rows, Span
 from speccompact.exact.transformer import Transformer
-from speccompact.memory.predictor import Predictor
+from speccompact.memory.group import GroupMemory
+from speccompact.memory.predictor import Asked, Predictor
 
 Symbols = npt.NDArray[np.int32]
 
@@ -59,28 +60,50 @@ def inputs_of(settled: Symbols, proposal: Symbols) -> Symbols:
 class Verifier:
     """Runs blocks through the target."""
 
-    def __init__(self, transformer: Transformer, predictor: Predictor, cache: Cache) -> None:
-        self._transformer, self._predictor, self._cache = transformer, predictor, cache
+    def __init__(
+        self, transformer: Transformer, predictor: Predictor, cache: Cache, memory: GroupMemory | None = None
+    ) -> None:
+        """Bind a target to what its passes extend and read.
 
-    def encode(self, blocks: Sequence[Block], symbols: Symbols) -> tuple[npt.NDArray[np.int64], ...]:
-        """Coding intervals of known symbols.
+        Args:
+            memory: that of the slots in the cache; they are then one frame, place by place.
+        """
+        self._transformer, self._predictor, self._cache, self._memory = transformer, predictor, cache, memory
+
+    def read(self, blocks: Sequence[Block]) -> tuple[Tensor, Tensor]:
+        """Target pass over known symbols.
 
         Args:
             blocks: at most one for each place.
-            symbols: (rows,) int32, the true symbol after each input, block after block.
+
+        Returns:
+            what `Transformer.hidden` returns, block after block.
+        """
+        return self._run(blocks)
+
+    def room(self, tokens: int) -> tuple[Tensor, Tensor]:
+        """Return room for what `read` will return about so many symbols."""
+        weights = self._transformer.weights
+        hidden = torch.empty(tokens, weights.hidden, dtype=torch.int8, device=weights.embed.device)
+        return hidden, torch.empty(tokens, dtype=torch.int64, device=weights.embed.device)
+
+    def encode(self, asked: Asked, symbols: Symbols) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Coding intervals of known symbols, from rows that `read` returned.
+
+        Args:
+            asked: rows, with a memory those of one epoch.
+            symbols: (rows,) int32, the symbol of each.
 
         Returns:
             starts and frequencies, (rows,) int64 each.
         """
-        hidden, scale = self._run(blocks)
-        places = np.repeat([block.place for block in blocks], [len(block.inputs) for block in blocks])
-        return self._predictor.intervals(places, hidden, scale, symbols.astype(np.int64))
+        return self._predictor.intervals(asked, symbols.astype(np.int64), self._memory)
 
     def decode(self, blocks: Sequence[Block], lanes: LaneReader) -> list[Symbols]:
         """True symbols of blocks, up to and including the first that differs from the proposal.
 
         Args:
-            blocks: at most one for each place.
+            blocks: at most one for each place; with a memory, none reaches beyond the epoch.
             lanes: one symbol for each result is taken.
 
         Returns:
@@ -90,14 +113,14 @@ class Verifier:
         counts = np.array([len(block.inputs) for block in blocks])
         firsts = np.cumsum(counts) - counts
         places = np.array([block.place for block in blocks], dtype=np.int64)
+        starts = np.array([block.start for block in blocks], dtype=np.int64)
         settled: list[list[npt.NDArray[np.int32]]] = [[] for _ in blocks]
         alive = np.arange(len(blocks))
         for offset in range(int(counts.max())):
             rows = torch.from_numpy(firsts[alive] + offset).to(hidden.device)
-            symbols, starts, frequencies = self._predictor.find(
-                places[alive], hidden[rows], scale[rows], lanes.points(places[alive])
-            )
-            lanes.advance(places[alive], starts, frequencies)
+            asked = Asked(places[alive], starts[alive] + offset, hidden[rows], scale[rows])
+            symbols, lows, frequencies = self._predictor.find(asked, lanes.points(places[alive]), self._memory)
+            lanes.advance(places[alive], lows, frequencies)
             goes_on = np.zeros(len(alive), dtype=bool)
             for i, index in enumerate(alive.tolist()):
                 settled[index].append(symbols[i : i + 1].astype(np.int32))

@@ -3,6 +3,7 @@
 import errno
 import functools
 from collections.abc import Callable
+from dataclasses import replace
 from typing import BinaryIO, cast
 
 from speccompact.container.format import (
@@ -10,6 +11,7 @@ from speccompact.container.format import (
     MODEL_DIGEST_BYTES,
     VOCABULARY_DIGEST_BYTES,
     FileHeader,
+    MemoryIdentity,
     ModelIdentity,
     sha_prefix,
 )
@@ -18,12 +20,23 @@ from speccompact.container.framing import pack_single
 from speccompact.container.seekable import PartWriter
 from speccompact.container.writing import write_all
 from speccompact.errors import ModelError
-from speccompact.params import EXACT_VERSION, MIN_SLOT_TOKENS, PRECISION, CodecParams, level_params
-from speccompact.streams.engine import Engine, Engines, SlotVocabulary, Symbols
+from speccompact.params import (
+    EXACT_VERSION,
+    MEMORY_VERSION,
+    MIN_SLOT_TOKENS,
+    MIN_TABLE_BITS,
+    PRECISION,
+    CodecParams,
+    level_params,
+)
+from speccompact.streams.engine import Engine, Engines, SlotMemory, SlotVocabulary, Symbols
 from speccompact.streams.framecodec import BuiltFrame, encode_frame
 from speccompact.streams.summary import Progress, Summary, Tally
 from speccompact.text.slots import FRAME_WINDOW, FramePlan, plan_frame
 from speccompact.text.tokenizer import Tokenizer
+
+_ENTRIES_PER_SYMBOL = 16
+"""The memory has an entry for each context of a position, at most."""
 
 
 class StreamCompressor:
@@ -49,6 +62,7 @@ class StreamCompressor:
         self._progress = progress or (lambda done: None)
         self._part: PartWriter | None = None
         self._tally = Tally()
+        self._group = _Group(params, self._engine)
 
     def run(self, source: BinaryIO) -> Summary:
         """Compress `source` to its end."""
@@ -59,9 +73,12 @@ class StreamCompressor:
             plan = self._plan(buffer, ended, tokenizer)
             content, buffer = buffer[: plan.consumed], buffer[plan.consumed :]
             symbols = sum(len(slot.symbols) for slot in plan.slots if slot.symbols is not None)
-            built = encode_frame(content, plan.slots, self._engine, self._ticker(len(content), symbols))
             last = ended and not buffer
-            self._write(built, content, last)
+            if self._part is None:
+                self._group.size(symbols if last else None)
+            tick = self._ticker(len(content), symbols)
+            built = encode_frame(content, plan.slots, self._engine, tick, self._group.memory)
+            self._write(self._group.add(built), content, last)
             self._progress(self._tally.content_bytes)
             if last:
                 return self._tally.summary()
@@ -83,7 +100,7 @@ class StreamCompressor:
             return plan
         if target.positions < MIN_SLOT_TOKENS:
             raise ModelError(f"{target.name} holds {target.positions} tokens; slots have {MIN_SLOT_TOKENS} or more")
-        self._params = level_params(self._level, target.positions)
+        self._params = level_params(self._level, target.positions, self._params.group_frames)
         return self._plan(buffer, ended, tokenizer)
 
     def _ticker(self, size: int, symbols: int) -> Callable[[int], None]:
@@ -131,7 +148,52 @@ class StreamCompressor:
                 target.digest[:MODEL_DIGEST_BYTES],
                 target.vocabulary_digest[:VOCABULARY_DIGEST_BYTES],
             )
-        return FileHeader(self._level, model, file_id)
+        return FileHeader(self._level, model, file_id, self._group.identity if needs_model else None)
+
+
+class _Group:
+    """The frames that share a memory, as they come.
+
+    Attributes:
+        memory: gives the memory that the next frame begins with; None where slots share nothing.
+        identity: of the memory, for the header.
+    """
+
+    def __init__(self, params: CodecParams, engine: Callable[[], Engine]) -> None:
+        self._frames, self._table_bits, self._engine = params.group_frames, params.table_bits, engine
+        self._memory: SlotMemory | None = None
+        self._count = 0
+        self.memory: Callable[[], SlotMemory] | None = self._obtain if params.group_frames else None
+        self.identity: MemoryIdentity | None = None
+
+    def size(self, symbols: int | None) -> None:
+        """Choose the size of the table before a part begins: for the symbols that are all there are, or for any number.
+
+        A new part begins a new group.
+        """
+        self._memory, self._count = None, 0
+        if self._frames:
+            enough = self._table_bits if symbols is None else (_ENTRIES_PER_SYMBOL * symbols).bit_length()
+            self.identity = MemoryIdentity(MEMORY_VERSION, max(MIN_TABLE_BITS, min(self._table_bits, enough)))
+
+    def add(self, built: BuiltFrame) -> BuiltFrame:
+        """Return the frame as a member of its group, and end the group if it is full or the frame has spoiled it."""
+        if self._memory is None:
+            return built
+        if not built.head.count(Kind.MODEL):
+            if built.passes:  # a reader will not have what the model has read in vain
+                self._memory, self._count = None, 0
+            return built
+        goes_on, self._count = self._count > 0, self._count + 1
+        if self._count == self._frames:
+            self._memory, self._count = None, 0
+        return replace(built, head=replace(built.head, goes_on=goes_on))
+
+    def _obtain(self) -> SlotMemory:
+        if self._memory is None:
+            assert self.identity is not None
+            self._memory = self._engine().codec.begin_group(self.identity.table_bits)
+        return self._memory
 
 
 class _LazyTokenizer:

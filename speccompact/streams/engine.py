@@ -7,8 +7,8 @@ data, inspection and archives without model slots never load torch.
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -99,8 +99,12 @@ class SlotTarget(Protocol):
         ...
 
 
+SlotMemory = Any
+"""What the slots of a group share: opaque here, made by a codec and handed back to it, frame after frame."""
+
+
 class SlotCodec(Protocol):
-    """Symbols of slots to lanes and back. One call at a time; a slot's lane does not depend on the other slots."""
+    """Symbols of slots to lanes and back. One call at a time; a lane depends on other slots through a memory only."""
 
     @property
     def target(self) -> SlotTarget:
@@ -112,14 +116,35 @@ class SlotCodec(Protocol):
         """Target passes since the codec was made, counted once for each slot that took part."""
         ...
 
-    def encode(
-        self, slots: Sequence[Symbols], checks: Sequence[int], tick: Tick | None = None
-    ) -> Sequence[EncodedSlot]:
-        """Return a lane for every slot, each with its check (8 bits) in the start state."""
+    def part(self, parts: int) -> "SlotCodec":
+        """Return another codec of the same model, for one of so many threads that work at once.
+
+        What both share (the model, a drafter) must bear that.
+        """
         ...
 
-    def decode(self, slots: Sequence[CodedSlot], tick: Tick | None = None) -> Sequence[DecodedSlot | DamagedError]:
-        """Return what every lane holds, or the error that stopped that lane alone."""
+    def begin_group(self, table_bits: int) -> SlotMemory:
+        """Return an empty memory whose table has 2**table_bits entries."""
+        ...
+
+    def try_encode(
+        self,
+        slots: Sequence[Symbols],
+        checks: Sequence[int],
+        budget: int | None,
+        tick: Tick | None = None,
+        memory: SlotMemory | None = None,
+    ) -> Sequence[EncodedSlot] | None:
+        """Return a lane for every slot, each with its check (8 bits) in the start state. A memory goes on from them.
+
+        None is returned when it becomes clear on the way that the lanes will have more bytes than the budget.
+        """
+        ...
+
+    def decode(
+        self, slots: Sequence[CodedSlot], tick: Tick | None = None, memory: SlotMemory | None = None
+    ) -> Sequence[DecodedSlot | DamagedError]:
+        """Return what every lane holds, or the error that stopped it; with a memory, one error spoils all slots."""
         ...
 
 
@@ -146,7 +171,7 @@ class Engine:
 
 
 class Engines(Protocol):
-    """Where models come from."""
+    """Where models come from. Several threads may ask at once, where groups are decoded side by side."""
 
     def named(self, model: str) -> Engine:
         """Return the engine of a registered name or a path. Raises ModelError where there is none."""
@@ -181,7 +206,7 @@ def _obtain(options: Options, model: str | bytes) -> Engine:
     with _loading:
         for known_options, name, engine in _recent:
             found = isinstance(model, bytes) and engine.codec.target.digest.startswith(model)
-            if known_options == options and (found or name == model):
+            if replace(known_options, groups=options.groups) == options and (found or name == model):
                 return engine
         from speccompact.codec import Codec
         from speccompact.modelstore.loading import load_target

@@ -6,13 +6,13 @@ same archive.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from speccompact.container.format import sha_prefix
 from speccompact.container.frames import TOKENS_PER_BYTE, FrameHead, Kind, Slot, pack_frame_head
 from speccompact.container.framing import locate_error
 from speccompact.errors import DamagedError, UnsupportedError
-from speccompact.streams.engine import CodedSlot, DecodedSlot, Engine, Symbols, Tick
+from speccompact.streams.engine import CodedSlot, DecodedSlot, Engine, SlotMemory, Symbols, Tick
 from speccompact.streams.zstdslots import pack_zstd, unpack_zstd
 from speccompact.text.charsets import from_utf8
 from speccompact.text.slots import SlotPlan
@@ -33,7 +33,7 @@ class BuiltFrame:
         payload: the payload section, check bytes included.
         bits: ideal size of the model slots (bits).
         passes: target passes spent, on slots that were dropped too.
-        tried_bits, tried_bytes: ideal size (bits) and content of all that the model coded, kept or dropped.
+        tried_bits, tried_bytes: ideal size (bits) and content of all that the model coded to its end, kept or dropped.
     """
 
     head: FrameHead
@@ -67,15 +67,23 @@ def slot_check(content: bytes) -> int:
 
 
 def encode_frame(
-    content: bytes, plan: Sequence[SlotPlan], engine: Callable[[], Engine], tick: Tick | None = None
+    content: bytes,
+    plan: Sequence[SlotPlan],
+    engine: Callable[[], Engine],
+    tick: Tick | None = None,
+    memory: Callable[[], SlotMemory] | None = None,
 ) -> BuiltFrame:
     """Code a frame as small as the three kinds of slots allow.
+
+    With a memory, all text of the frame is coded by the model, or none of it: what a slot has left in the memory must
+    be there for a reader, too. The model gives up on the way when it is going to lose the frame.
 
     Args:
         content: bytes of the frame.
         plan: its slots, covering `content` in order.
         engine: gives the engine; called only if a slot needs the model.
         tick: called with tokens as the model gets through them.
+        memory: gives the memory of the group that the frame belongs to; called only if a slot needs the model.
     """
     if not content:
         return BuiltFrame(FrameHead((), 0), b"")
@@ -83,25 +91,43 @@ def encode_frame(
     text = [slot for slot in plan if slot.symbols is not None]
     if not text or len(whole.payload) <= _COLD_SLOT_BYTES * len(text):
         return _build(content, [whole])
-    tried, passes = _encode_model(content, text, engine(), tick)
-    model = {slot.start: slot for slot in tried if len(slot.payload) <= slot.stop - slot.start}
-    built = _build(content, _merged(content, [_smallest(content, slot, model.get(slot.start)) for slot in plan]))
+    if memory:
+        tried, passes = _encode_model(content, text, engine(), tick, memory(), len(whole.payload))
+    else:
+        tried, passes = _encode_model(content, text, engine(), tick, None, None)
     alone = _build(content, [whole])
+    if tried is None:
+        return replace(alone, passes=passes)
+    if memory is None:
+        model = {slot.start: slot for slot in tried if len(slot.payload) <= slot.stop - slot.start}
+        chosen = [_smallest(content, slot, model.get(slot.start)) for slot in plan]
+    elif sum(len(slot.payload) for slot in tried) <= sum(slot.stop - slot.start for slot in tried):
+        model = {slot.start: slot for slot in tried}
+        chosen = [model.get(slot.start) or _plain(content, slot.start, slot.stop) for slot in plan]
+    else:
+        chosen = [whole]
+    built = _build(content, _merged(content, chosen))
     best = min(built, alone, key=lambda frame: len(frame.payload) + len(pack_frame_head(frame.head, single=True)))
-    return BuiltFrame(
-        best.head,
-        best.payload,
-        best.bits,
-        passes,
-        sum(slot.bits for slot in tried),
-        sum(slot.stop - slot.start for slot in tried),
+    return replace(
+        best,
+        passes=passes,
+        tried_bits=sum(slot.bits for slot in tried),
+        tried_bytes=sum(slot.stop - slot.start for slot in tried),
     )
 
 
 def _encode_model(
-    content: bytes, text: Sequence[SlotPlan], engine: Engine, tick: Tick | None
-) -> tuple[list[_Coded], int]:
-    """Return what the model makes of each slot, and the passes spent. A plan that would not come back is left out."""
+    content: bytes,
+    text: Sequence[SlotPlan],
+    engine: Engine,
+    tick: Tick | None,
+    memory: SlotMemory | None,
+    budget: int | None,
+) -> tuple[list[_Coded] | None, int]:
+    """Return what the model makes of each slot, and the passes spent. A plan that would not come back is left out.
+
+    It is None where the model gave up, because all of the text would take more than `budget` bytes.
+    """
     vocabulary = engine.codec.target.vocabulary
     sound: list[tuple[SlotPlan, Symbols, bytes]] = []
     for slot in text:
@@ -112,10 +138,12 @@ def _encode_model(
         return [], 0
     with engine.lock:
         before = engine.codec.passes
-        lanes = engine.codec.encode(
-            [symbols for _, symbols, _ in sound], [slot_check(piece) for _, _, piece in sound], tick
+        lanes = engine.codec.try_encode(
+            [symbols for _, symbols, _ in sound], [slot_check(piece) for _, _, piece in sound], budget, tick, memory
         )
         passes = engine.codec.passes - before
+    if lanes is None:
+        return None, passes
     coded = [
         _Coded(slot.start, slot.stop, Kind.MODEL, lane.payload, len(symbols), slot.charset, lane.bits)
         for (slot, symbols, _), lane in zip(sound, lanes, strict=True)
@@ -169,7 +197,11 @@ def _build(content: bytes, coded: Sequence[_Coded]) -> BuiltFrame:
 
 
 def decode_frame(
-    head: FrameHead, payload: bytes, engine: Callable[[], Engine], tick: Tick | None = None
+    head: FrameHead,
+    payload: bytes,
+    engine: Callable[[], Engine],
+    tick: Tick | None = None,
+    memory: Callable[[], SlotMemory] | None = None,
 ) -> tuple[bytes, int]:
     """Return the content of a frame and the target passes spent, the inverse of `encode_frame`.
 
@@ -177,6 +209,8 @@ def decode_frame(
         head: checked against the limits.
         payload: its payload section, `head.payload_bytes` long.
         engine: gives the engine that the part names; called only if a slot needs it.
+        tick: called with tokens as the model gets through them.
+        memory: gives the memory at the start of the frame, for parts that have one; called only if a slot needs it.
 
     Raises:
         DamagedError: a slot cannot be decoded; the message names it.
@@ -200,9 +234,14 @@ def decode_frame(
     loaded = engine()
     with loaded.lock:
         before = loaded.codec.passes
-        decoded = loaded.codec.decode(list(model.values()), tick)
+        decoded = loaded.codec.decode(list(model.values()), tick, memory() if memory else None)
         passes = loaded.codec.passes - before
+    sound: list[tuple[int, DecodedSlot]] = []
     for index, result in zip(model, decoded, strict=True):
+        if isinstance(result, DamagedError):
+            raise DamagedError(f"slot {index} (model) is damaged: {result}")
+        sound.append((index, result))
+    for index, result in sound:
         pieces[index] = _decode_text(index, head.slots[index].charset, result, loaded, left)
         left -= len(pieces[index])
     return b"".join(pieces), passes
@@ -218,10 +257,8 @@ def _decode_plain(index: int, slot: Slot, payload: bytes, check: int) -> bytes:
     return piece
 
 
-def _decode_text(index: int, charset: int, result: DecodedSlot | DamagedError, engine: Engine, left: int) -> bytes:
+def _decode_text(index: int, charset: int, result: DecodedSlot, engine: Engine, left: int) -> bytes:
     """Return the content of a model slot, of which `left` bytes at most can belong to the frame."""
-    if isinstance(result, DamagedError):
-        raise DamagedError(f"slot {index} (model) is damaged: {result}")
     vocabulary = engine.codec.target.vocabulary
     if int(vocabulary.lengths[result.symbols].sum()) > TOKENS_PER_BYTE * left:
         raise DamagedError(

@@ -26,6 +26,7 @@ class FrameInfo:
         model_slots, zstd_slots, raw_slots: slots by kind.
         tokens: symbols of the model slots.
         charsets: charset numbers of the model slots, ascending.
+        goes_on: whether its model slots need those of the frames before it, back to one that does not go on.
     """
 
     part: int
@@ -40,6 +41,7 @@ class FrameInfo:
     raw_slots: int
     tokens: int
     charsets: tuple[int, ...]
+    goes_on: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,8 @@ class PartInfo:
         level: level it was written at, 0 if not recorded.
         exact_version, precision, model_digest, vocabulary_digest: what model slots need (digests in hexadecimal,
             shortened to what is recorded); None where none does.
+        memory_version, memory_entries: of the memory that model slots share, and entries of its table of contexts; None
+            where they share none.
     """
 
     single_frame: bool
@@ -59,6 +63,8 @@ class PartInfo:
     precision: int | None
     model_digest: str | None
     vocabulary_digest: str | None
+    memory_version: int | None
+    memory_entries: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +106,11 @@ class FileInfo:
         return sum(frame.model_slots + frame.zstd_slots + frame.raw_slots for frame in self.frames)
 
     @property
+    def groups(self) -> int:
+        """Groups of frames: in a part without a memory each frame with model slots is one."""
+        return sum(frame.model_slots > 0 and not frame.goes_on for frame in self.frames)
+
+    @property
     def tokens(self) -> int:
         """Symbols of all model slots."""
         return sum(frame.tokens for frame in self.frames)
@@ -119,6 +130,7 @@ class FileInfo:
             "bpb": round(self.bpb, 6),
             "level": self.level,
             "model_digests": list(self.model_digests),
+            "groups": self.groups,
             "slots": self.slots,
             "tokens": self.tokens,
             "parts": [dataclasses.asdict(part) for part in self.parts],
@@ -148,16 +160,16 @@ def inspect_file(stream: BinaryIO, limits: Limits) -> FileInfo:
 
 
 def _part_info(header: FileHeader) -> PartInfo:
-    model = header.model
-    if model is None:
-        return PartInfo(header.single, header.level, None, None, None, None)
+    model, memory = header.model, header.memory
     return PartInfo(
         header.single,
         header.level,
-        model.exact_version,
-        model.precision,
-        model.digest.hex(),
-        model.vocabulary_digest.hex(),
+        model.exact_version if model else None,
+        model.precision if model else None,
+        model.digest.hex() if model else None,
+        model.vocabulary_digest.hex() if model else None,
+        memory.version if memory else None,
+        1 << memory.table_bits if memory else None,
     )
 
 
@@ -176,4 +188,5 @@ def _frame_info(frame: Frame) -> FrameInfo:
         raw_slots=head.count(Kind.RAW),
         tokens=head.tokens,
         charsets=tuple(sorted({slot.charset for slot in head.slots if slot.kind == Kind.MODEL})),
+        goes_on=head.goes_on,
     )

@@ -4,18 +4,18 @@ import io
 from typing import BinaryIO
 
 from speccompact.container.limits import Limits
-from speccompact.container.locating import frame_at, locate
+from speccompact.container.locating import locate
 from speccompact.container.source import Source
 from speccompact.errors import ArgumentError
 from speccompact.streams.advising import advising
-from speccompact.streams.decompressing import FrameDecoder
 from speccompact.streams.engine import Engines
+from speccompact.streams.framedecoding import SeekingDecoder
 
 
 class SeekableContent(io.RawIOBase):
     """Raw reads end at the end of a frame, so that a buffer above never decodes a frame nobody asked for.
 
-    Memory: one decoded frame and its compressed bytes.
+    Memory: one decoded frame and its compressed bytes, and the memory of the group that it is in.
     """
 
     def __init__(self, stream: BinaryIO, limits: Limits, engines: Engines, *, close_stream: bool) -> None:
@@ -31,11 +31,10 @@ class SeekableContent(io.RawIOBase):
         stream.seek(0)
         self._stream = stream
         self._close_stream = close_stream
-        self._limits = limits
         self._source = Source(stream)
         with advising(self._source):
             self._frames = locate(self._source, limits)
-        self._decoder = FrameDecoder(engines)
+        self._decoder = SeekingDecoder(self._source, limits, self._frames, engines)
         self._position = 0
         self._number = -1
         self._content = b""
@@ -75,9 +74,7 @@ class SeekableContent(io.RawIOBase):
         if number != self._number:
             self._number, self._content = -1, b""
             with advising(self._source):
-                frame, data = frame_at(self._source, self._limits, self._frames, number)
-                content, _ = self._decoder.decode(frame, data)
-                frame.verify(data, content)
+                _, content, _ = self._decoder.decode(number)
             self._number, self._content = number, content
         start = self._position - self._frames.starts[number]
         piece = self._content[start : start + len(buffer)]

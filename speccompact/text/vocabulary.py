@@ -105,6 +105,10 @@ class Vocabulary:
         shifts = self._starts[symbols] - (ends - lengths)
         return self._pool[np.repeat(shifts, lengths) + np.arange(int(ends[-1]))].tobytes()
 
+    def holding(self, value: int) -> npt.NDArray[np.bool_]:
+        """Return, for every symbol, whether a byte value is among its bytes: (symbols,) bool."""
+        return np.array([value in data for data in self._tokens] + [value == byte for byte in self.escapes])
+
     def spell_bytes(self, data: bytes) -> npt.NDArray[np.int32]:
         """Return the byte symbols of data, one a byte: the spelling that always exists."""
         return self.byte_symbols[np.frombuffer(data, dtype=np.uint8)]

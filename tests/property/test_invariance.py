@@ -9,13 +9,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speccompact.codec import DecodedSlot
 from speccompact.entropy.cdf import Tiling
 from speccompact.exact.cache import Cache, Rows, Span
 from speccompact.exact.transformer import Transformer, choose_kernels
-from speccompact.memory.predictor import Predictor
+from speccompact.memory.predictor import Asked, Predictor
 from speccompact.options import Kernels
 from speccompact.params import PRECISION
+from speccompact.slotbatch import DecodedSlot
 from speccompact.speculative.drafter import Drafter
 from tests.exact_inputs import weights
 from tests.tiny_slots import (
@@ -134,8 +134,9 @@ def rows_of(symbols: Symbols, sizes: Sequence[int], kernels: Kernels, company: i
         hidden, scale = transformer.hidden(torch.cat(inputs), Rows.of(spans), memory)
         hidden, scale = hidden[-size:], scale[-size:]
         known = symbols[start : start + size].astype(np.int64)
+        nowhere = np.zeros(size, np.int64)
         pieces.append(
-            (hidden.numpy(), scale.numpy(), *predictor.intervals(np.zeros(len(known), np.int64), hidden, scale, known))
+            (hidden.numpy(), scale.numpy(), *predictor.intervals(Asked(nowhere, nowhere, hidden, scale), known, None))
         )
         start += size
     return [np.concatenate(column) for column in zip(*pieces, strict=True)]

@@ -53,6 +53,7 @@ def test_programs_can_rely_on_keys_and_types(tmp_path: Path, tiny_home: Path) ->
     report = bench([str(path)], Setting(level=1, model="tiny"), peers=available_peers()[:1]).to_json()
     assert {key: type(value) for key, value in report.items()} == {
         "files": list, "peak_rss_bytes": int, "machine": dict, "model": str, "level": int, "slot_tokens": type(None),
+        "group_frames": type(None),
         "threads": int, "device": str, "load_s": float, "roofline_tokens_per_s": dict,
     }  # fmt: skip
     files = report["files"]

@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 
-from speccompact.codec import Codec, DecodedSlot, EncodedSlot, Engine, Result
+from speccompact.codec import Codec
 from speccompact.errors import ArgumentError, DamagedError
 from speccompact.exact.cache import Cache
 from speccompact.exact.weights import Weights
 from speccompact.options import Options
 from speccompact.parallel import Workers
+from speccompact.slotbatch import DecodedSlot, EncodedSlot, Result, SlotBatch
 from speccompact.streams.engine import CodedSlot
 from tests.tiny_model import tiny
 from tests.tiny_slots import QUIET, codec, coded, encode, text_symbols, wild_symbols
@@ -17,8 +18,8 @@ SLOTS = [text_symbols(n, n) for n in (1, 2, 30, 77)] + [wild_symbols(n, n) for n
 LANES = encode(SLOTS)
 
 
-def engine(places: int = 3, capacity: int = 100, options: Options = QUIET) -> Engine:
-    return Engine(tiny(QUIET)[0], options, Workers(1), places, capacity)
+def engine(places: int = 3, capacity: int = 100, options: Options = QUIET) -> SlotBatch:
+    return SlotBatch(tiny(QUIET)[0], options, Workers(1), places, capacity)
 
 
 def test_there_and_back() -> None:
@@ -158,7 +159,7 @@ def test_a_long_slot_among_many_short_ones_takes_no_more_memory_than_a_frame_may
             sizes.append((places, capacity))
             super().__init__(weights, places, capacity)
 
-    monkeypatch.setattr("speccompact.codec.Cache", Watched)
+    monkeypatch.setattr("speccompact.slotbatch.Cache", Watched)
     found = codec().decode(coded(slots, encode(slots)))
     assert [part.symbols.tolist() for part in found if isinstance(part, DecodedSlot)] == [s.tolist() for s in slots]
     assert sizes == [(2, 60), (2, 60)]
@@ -168,6 +169,6 @@ def test_short_memory_is_said_as_python_says_it(monkeypatch: pytest.MonkeyPatch)
     def fail(*_: object) -> None:
         raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes.")
 
-    monkeypatch.setattr("speccompact.codec.Cache", fail)
+    monkeypatch.setattr("speccompact.slotbatch.Cache", fail)
     with pytest.raises(MemoryError, match="9 bytes"):
         codec().encode([text_symbols(5)], [0])

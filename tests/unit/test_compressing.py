@@ -12,7 +12,13 @@ from tests.fakes import FakeEngines, prose
 def test_how_the_input_arrives_changes_nothing(step: int) -> None:
     target = io.BytesIO()
     source = Pipe(MIXED, step)
-    api.compress_stream(source, target, slot_tokens=SLOT_TOKENS, engines=FakeEngines())  # type: ignore[arg-type]
+    api.compress_stream(
+        source,  # type: ignore[arg-type]
+        target,
+        slot_tokens=SLOT_TOKENS,
+        group_frames=0,
+        engines=FakeEngines(),
+    )
     assert target.getvalue() == small(MIXED)
 
 
@@ -28,11 +34,11 @@ def test_an_input_that_has_nothing_yet_is_not_taken_for_ended() -> None:
         api.compress_stream(Stalled(b"the beginning"), io.BytesIO(), engines=FakeEngines())  # type: ignore[arg-type]
 
 
-def test_a_one_slot_message_has_thirty_bytes_around_its_lane() -> None:
+def test_a_one_slot_message_has_31_bytes_around_its_lane() -> None:
     archive = io.BytesIO()
     summary = api.compress_stream(io.BytesIO(prose(1000)), archive, engines=FakeEngines())
     assert summary.model_slots == 1
-    assert summary.compressed_bytes - summary.payload_bytes == 30
+    assert summary.compressed_bytes - summary.payload_bytes == 31
 
 
 def test_slots_cost_two_bytes_each_in_a_larger_file() -> None:

@@ -44,6 +44,8 @@ def test_json() -> None:
         "precision": None,
         "model_digest": None,
         "vocabulary_digest": None,
+        "memory_version": None,
+        "memory_entries": None,
     }
     assert set(document["frames"][0]) == {
         "part",
@@ -58,6 +60,7 @@ def test_json() -> None:
         "raw_slots",
         "tokens",
         "charsets",
+        "goes_on",
     }
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from speccompact.codec import DecodedSlot
+from speccompact.slotbatch import DecodedSlot
 from speccompact.speculative.drafter import Drafter
 from speccompact.speculative.verifier import START_TOKEN, inputs_of
 from tests.tiny_slots import PerfectDrafter, RandomDrafter, Symbols, codec, coded, encode, text_symbols, wild_symbols

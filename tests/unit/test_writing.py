@@ -47,7 +47,13 @@ def test_a_stream_that_takes_nothing_is_an_error(refusal: int | None) -> None:
 @pytest.mark.parametrize("content", [b"", MIXED, noise(50), prose(9000)], ids=["empty", "mixed", "small", "frames"])
 def test_an_archive_through_short_writes(content: bytes) -> None:
     target = Reluctant()
-    api.compress_stream(io.BytesIO(content), target, slot_tokens=SLOT_TOKENS, engines=FakeEngines())  # type: ignore[arg-type]
+    api.compress_stream(
+        io.BytesIO(content),
+        target,  # type: ignore[arg-type]
+        slot_tokens=SLOT_TOKENS,
+        group_frames=0,
+        engines=FakeEngines(),
+    )
     assert target.data == small(content)
 
 

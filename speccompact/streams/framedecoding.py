@@ -1,0 +1,141 @@
+"""Frames to content, with the engine that their part names and the memory that their group has so far."""
+
+import functools
+from collections.abc import Callable
+
+from speccompact.container.format import ModelIdentity
+from speccompact.container.frames import Kind
+from speccompact.container.framing import Frame
+from speccompact.container.limits import Limits
+from speccompact.container.locating import FrameMap, frame_at
+from speccompact.container.source import Source
+from speccompact.errors import DamagedError, FormatError, ModelDamagedError, UnsupportedError
+from speccompact.params import EXACT_VERSION, MAX_TABLE_BITS, MEMORY_VERSION, MIN_TABLE_BITS, PRECISION
+from speccompact.streams.engine import Engine, Engines, SlotMemory
+from speccompact.streams.framecodec import decode_frame
+
+
+class FrameDecoder:
+    """Turns frames into content, with the engine that their part names.
+
+    Frames of a group must come in order, from its first one on; frames without model slots may be left out. A group
+    never goes on from one part into another.
+    """
+
+    def __init__(self, engines: Engines) -> None:
+        self._find = functools.cache(functools.partial(_find_engine, engines))
+        self._memory: SlotMemory | None = None
+        self._part = 0
+
+    def decode(self, frame: Frame, data: bytes, tick: Callable[[int], None] | None = None) -> tuple[bytes, int]:
+        """Return the content of a frame, whose frame check the caller compares, and the target passes spent.
+
+        Args:
+            data: the compressed bytes of the frame.
+
+        Raises:
+            FormatError: it cannot be decoded; the message names the frame.
+            ModelError: its model is missing or damaged.
+        """
+        payload = frame.split_payload(data)
+        memory = functools.partial(self._begin, frame) if frame.header.memory else None
+        try:
+            return decode_frame(frame.head, payload, lambda: self._find(frame.header.model), tick, memory)
+        except BaseException as error:
+            if frame.head.count(Kind.MODEL):
+                self._memory = None
+            if isinstance(error, FormatError):
+                raise type(error)(f"{frame.name}, {error}") from error
+            raise
+
+    def forget(self) -> None:
+        """Note that a frame is left out that may have model slots."""
+        self._memory = None
+
+    def _begin(self, frame: Frame) -> SlotMemory:
+        """Return the memory that a frame with model slots begins with."""
+        identity = frame.header.memory
+        assert identity is not None
+        if identity.version != MEMORY_VERSION:
+            raise UnsupportedError(f"memory version is {identity.version}; this release reads {MEMORY_VERSION}")
+        if not MIN_TABLE_BITS <= identity.table_bits <= MAX_TABLE_BITS:
+            raise UnsupportedError(
+                f"the memory has 2**{identity.table_bits} entries; {MIN_TABLE_BITS} to {MAX_TABLE_BITS} is possible"
+            )
+        if frame.part != self._part or not frame.head.goes_on:
+            self._memory = None  # before the next one takes its room
+        self._part = frame.part
+        if not frame.head.goes_on:
+            self._memory = self._find(frame.header.model).codec.begin_group(identity.table_bits)
+        elif self._memory is None:
+            raise DamagedError("it goes on from a frame that could not be decoded")
+        return self._memory
+
+
+class SeekingDecoder:
+    """Decodes any frame of a seekable archive: from the start of its group on, or from where the last one has led."""
+
+    def __init__(self, source: Source, limits: Limits, frames: FrameMap, engines: Engines) -> None:
+        self._source, self._limits, self._frames = source, limits, frames
+        self._decoder = FrameDecoder(engines)
+        self._last = -1  # the frame with model slots that was decoded last: the memory stands at its end
+
+    def decode(self, number: int) -> tuple[Frame, bytes, int]:
+        """Return a frame, its content, checked, and the target passes spent on all frames that had to be decoded.
+
+        Raises:
+            FormatError: it, or one before it in its group, is damaged.
+            ModelError: its model is missing or damaged.
+        """
+        frame, data = self._frame(number)
+        passes = 0
+        needed, stands = self._needed(number, frame)
+        if frame.head.goes_on and not stands:
+            self._decoder.forget()
+        for before in needed:
+            passes += self._decode(before, *self._frame(before))[1]
+        content, own = self._decode(number, frame, data)
+        return frame, content, passes + own
+
+    def _needed(self, number: int, frame: Frame) -> tuple[list[int], bool]:
+        """Return the frames before one that have to be decoded first, in order, and whether they follow the memory."""
+        needed: list[int] = []
+        goes_on, part = frame.head.goes_on, frame.part
+        while goes_on and number:
+            number -= 1
+            if number == self._last:
+                return needed[::-1], True
+            before = self._frame(number)[0]
+            if before.part != part:
+                break
+            if before.head.count(Kind.MODEL):
+                needed.append(number)
+                goes_on = before.head.goes_on
+        return needed[::-1], False
+
+    def _frame(self, number: int) -> tuple[Frame, bytes]:
+        return frame_at(self._source, self._limits, self._frames, number)
+
+    def _decode(self, number: int, frame: Frame, data: bytes) -> tuple[bytes, int]:
+        last, self._last = self._last, -1
+        content, passes = self._decoder.decode(frame, data)
+        frame.verify(data, content)
+        self._last = number if frame.head.count(Kind.MODEL) else last
+        return content, passes
+
+
+def _find_engine(engines: Engines, model: ModelIdentity | None) -> Engine:
+    if model is None:
+        raise UnsupportedError("a slot needs a model, but the header names none")
+    if model.exact_version != EXACT_VERSION:
+        raise UnsupportedError(f"exact version is {model.exact_version}; this release reads {EXACT_VERSION}")
+    if model.precision != PRECISION:
+        raise UnsupportedError(f"precision is {model.precision}; this release reads {PRECISION}")
+    engine = engines.for_digest(model.digest)
+    target = engine.codec.target
+    if not target.digest.startswith(model.digest) or not target.vocabulary_digest.startswith(model.vocabulary_digest):
+        raise ModelDamagedError(
+            f'model "{target.name}" is not the one that the archive names (digest {model.digest.hex()}, vocabulary '
+            f"{model.vocabulary_digest.hex()})"
+        )
+    return engine
