@@ -1,8 +1,8 @@
 """The one door: compress, decompress, open, inspect, verify.
 
 Every function that decodes takes `limits` and treats its input as hostile; whatever is wrong with it is a class of
-`speccompact.errors`. Nothing but `level`, `model` and `slot_tokens` changes a byte of an archive. `engines` replaces
-the user's model store, for tests and for services that keep models loaded.
+`speccompact.errors`. Nothing but `level`, `model`, `slot_tokens` and `group_frames` changes a byte of an archive.
+`engines` replaces the user's model store, for tests and for services that keep models loaded.
 """
 
 import builtins
@@ -35,6 +35,7 @@ def compress(
     level: int = DEFAULT_LEVEL,
     model: str = DEFAULT_MODEL,
     slot_tokens: int | None = None,
+    group_frames: int | None = None,
     options: Options = _OPTIONS,
     engines: Engines | None = None,
 ) -> bytes:
@@ -46,6 +47,7 @@ def compress(
         level=level,
         model=model,
         slot_tokens=slot_tokens,
+        group_frames=group_frames,
         options=options,
         engines=engines,
     )
@@ -68,6 +70,7 @@ def compress_stream(
     level: int = DEFAULT_LEVEL,
     model: str = DEFAULT_MODEL,
     slot_tokens: int | None = None,
+    group_frames: int | None = None,
     options: Options = _OPTIONS,
     engines: Engines | None = None,
     progress: Progress | None = None,
@@ -83,6 +86,7 @@ def compress_stream(
         level: 1 (short slots, fast) to 9 (longest context).
         model: registered name or path of the target; loaded at the first text, never for data that is not text.
         slot_tokens: tokens of a slot, at most, instead of the level's own. A model that holds fewer gets shorter slots.
+        group_frames: frames that share what they have seen, instead of the level's own; 0 for slots that share nothing.
         progress: called with the content bytes done so far.
 
     Returns:
@@ -92,7 +96,7 @@ def compress_stream(
         ArgumentError: an option is out of range.
         ModelError: the model is needed and missing or damaged.
     """
-    params = level_params(level, slot_tokens)
+    params = level_params(level, slot_tokens, group_frames)
     run = StreamCompressor(target, level, params, model, engines or StoredEngines(options), progress)
     return run.run(source)
 
@@ -129,7 +133,7 @@ def decompress_stream(
         LimitError: a limit is exceeded.
         ModelError: the model that the archive names is missing or damaged.
     """
-    run = StreamDecompressor(target, limits, engines or StoredEngines(options), progress)
+    run = StreamDecompressor(target, limits, engines or StoredEngines(options), progress, options.groups)
     if byte_range is not None:
         start, length = byte_range
         if salvage:
@@ -149,7 +153,7 @@ def verify_stream(
     progress: Progress | None = None,
 ) -> Summary:
     """Decode an archive and check everything in it, writing nothing. Raises as `decompress_stream` does."""
-    return StreamDecompressor(None, limits, engines or StoredEngines(options), progress).run(source)
+    return StreamDecompressor(None, limits, engines or StoredEngines(options), progress, options.groups).run(source)
 
 
 def open(
@@ -161,8 +165,8 @@ def open(
 ) -> io.BufferedReader:
     """Open an archive for reading its content like a file: read, readline, seek, tell.
 
-    Only the frames that are read are decoded, and one decoded frame is kept. Each frame's own check is verified, the
-    whole-content check is not (that takes `verify_stream`).
+    Only the frames that are read are decoded, and those before them in their group; one decoded frame is kept. Each
+    frame's own check is verified, the whole-content check is not (that takes `verify_stream`).
 
     Args:
         file: a path, or a seekable binary stream, which stays open when the reader is closed.

@@ -17,6 +17,9 @@ class Options:
             many threads torch uses inside an operation, for the whole process.
         device: a torch device name, "cpu" or "cuda" (with an index where there are several).
         kernels: "torch" (reference), "numba" (fused, CPU only) or "auto".
+        groups: groups of frames that are decoded at once where a seekable archive is decompressed or verified as a
+            whole, each with a part of the threads and each with the memory that one takes. Ranges, salvage and
+            `speccompact.open` decode one after the other.
         window: tokens of every slot that one target pass scores while compressing; 0 means automatic.
     """
 
@@ -24,10 +27,13 @@ class Options:
     device: str = "cpu"
     kernels: Kernels = "auto"
     window: int = 0
+    groups: int = 1
 
     def __post_init__(self) -> None:
         if self.threads < 0:
             raise ArgumentError(f"threads is {self.threads}; choose 0 (all) or more")
+        if self.groups < 1:
+            raise ArgumentError(f"groups is {self.groups}; choose 1 or more")
         if self.window < 0:
             raise ArgumentError(f"window is {self.window}; choose 0 (automatic) or more")
         if self.kernels not in ("auto", "torch", "numba"):

@@ -38,6 +38,7 @@ def bench_command(
     level: int | None,
     model: str | None,
     slot_tokens: int | None,
+    group: int | None,
     threads: int,
     device: str,
     quiet: bool,
@@ -54,6 +55,7 @@ def bench_command(
         level=DEFAULT_LEVEL if level is None else level,
         model=model or DEFAULT_MODEL,
         slot_tokens=slot_tokens,
+        group_frames=group,
         options=make_options(threads, device),
     )
     with Activity(make_console(quiet, verbose)) as activity:

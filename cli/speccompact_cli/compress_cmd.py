@@ -36,6 +36,7 @@ def compress_command(
     level: int | None,
     model: str | None,
     slot_tokens: int | None,
+    group: int | None,
     output: str | None,
     to_stdout: bool,
     force: bool,
@@ -65,6 +66,7 @@ def compress_command(
                     level=DEFAULT_LEVEL if level is None else level,
                     model=model or DEFAULT_MODEL,
                     slot_tokens=slot_tokens,
+                    group_frames=group,
                     options=options,
                     progress=progress.update,
                 )

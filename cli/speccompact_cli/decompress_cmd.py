@@ -19,6 +19,7 @@ from speccompact_cli.shared_options import (
     make_limits,
     make_options,
     output_options,
+    parallel_option,
     require_single_output,
     running_options,
     verbosity_options,
@@ -57,6 +58,7 @@ def parse_range(_context: click.Context, parameter: click.Parameter, value: str 
 @limit_options
 @output_options
 @running_options
+@parallel_option
 @verbosity_options
 def decompress_command(
     files: tuple[str, ...],
@@ -69,6 +71,7 @@ def decompress_command(
     remove: bool,
     threads: int,
     device: str,
+    parallel: int,
     quiet: bool,
     verbose: bool,
 ) -> int:
@@ -79,7 +82,7 @@ def decompress_command(
         raise ArgumentError("--range and --salvage exclude each other; salvage the whole archive first")
     if remove and (salvage or byte_range is not None):
         raise ArgumentError("--rm would lose what --salvage or --range leave out")
-    options, limits = make_options(threads, device), make_limits(max_output)
+    options, limits = make_options(threads, device, parallel), make_limits(max_output)
     paths = inputs(files)
     console = make_console(quiet, verbose, to_stdout=to_stdout or output == STANDARD or STANDARD in paths)
 

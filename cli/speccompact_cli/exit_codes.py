@@ -61,6 +61,8 @@ OPTION_NAMES: Final[Mapping[str, str]] = {
     "evaluate_every": "--evaluate-every",
     "evaluate_length": "--evaluate-length",
     "evaluate_tokens": "--evaluate-tokens",
+    "group_frames": "--group",
+    "groups": "--parallel",
     "held_out": "--held-out",
     "learning_rate": "--learning-rate",
     "length": "--length",

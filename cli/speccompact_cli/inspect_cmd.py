@@ -40,15 +40,19 @@ def _summary_lines(info: "FileInfo") -> list[str]:
     names = _model_names()
     models = [f"{names.get(digest, 'not in the store')} ({digest})" for digest in info.model_digests]
     exact = sorted({part.exact_version for part in info.parts if part.exact_version is not None})
+    memory = sorted({part.memory_version for part in info.parts if part.memory_version is not None})
     kinds = [
         f"{sum(getattr(frame, f'{kind}_slots') for frame in info.frames)} {kind}" for kind in ("model", "zstd", "raw")
     ]
     return [
-        f"  format      version {info.format_version}" + "".join(f", exact version {number}" for number in exact),
+        f"  format      version {info.format_version}"
+        + "".join(f", exact version {number}" for number in exact)
+        + "".join(f", memory version {number}" for number in memory),
         f"  model       {', '.join(models) or 'none needed'}",
         f"  level       {info.level or 'not recorded'}",
         f"  parts       {len(info.parts)}",
         f"  frames      {len(info.frames)}",
+        f"  groups      {info.groups}" if memory else "  groups      no memory",
         f"  slots       {info.slots}: {', '.join(kinds)}",
         f"  tokens      {info.tokens}",
         f"  content     {info.content_bytes} bytes",
@@ -61,8 +65,9 @@ def _frame_lines(info: "FileInfo") -> list[str]:
     lines = ["  part frame     offset      bytes content from      bytes  slots  tokens"]
     for frame in info.frames:
         slots = frame.model_slots + frame.zstd_slots + frame.raw_slots
+        mark = "+" if frame.goes_on else " "
         lines.append(
-            f"  {frame.part:>4} {frame.ordinal:>5} {frame.offset:>10} {frame.compressed_bytes:>10}"
+            f"  {frame.part:>4}{mark}{frame.ordinal:>5} {frame.offset:>10} {frame.compressed_bytes:>10}"
             f" {frame.content_start:>12} {frame.content_bytes:>10} {slots:>6} {frame.tokens:>7}"
         )
     return lines

@@ -46,11 +46,12 @@ def verbosity_options(function: F) -> F:
 
 
 def coding_options(function: F) -> F:
-    """-1 … -9, --level, --model, --slot-tokens: what changes the compressed bytes."""
+    """-1 … -9, --level, --model, --slot-tokens, --group: what changes the compressed bytes."""
     options = [
         click.option("--level", type=click.IntRange(1, 9), help=f"1 fast … 9 small [default: {DEFAULT_LEVEL}]."),
         click.option("--model", metavar="NAME", help=f"Model that predicts the text [default: {DEFAULT_MODEL}]."),
         click.option("--slot-tokens", type=_SLOT_TOKENS, metavar="N", help="Tokens of a slot, at most."),
+        click.option("--group", type=click.IntRange(min=0), metavar="N", help="Frames that share a memory; 0: none."),
     ]
     options += [
         click.option(f"-{level}", "level", flag_value=level, type=int, hidden=level != 1, help="… -9: as --level.")
@@ -79,6 +80,18 @@ def running_options(function: F) -> F:
     return function
 
 
+def parallel_option(function: F) -> F:
+    """--parallel."""
+    return click.option(
+        "--parallel",
+        type=click.IntRange(min=1),
+        default=1,
+        show_default=True,
+        metavar="N",
+        help="Groups of frames decoded at once, each with the memory of one.",
+    )(function)
+
+
 def limit_options(function: F) -> F:
     """--max-output."""
     return click.option(
@@ -91,7 +104,7 @@ def make_limits(max_output: int | None) -> Limits:
     return Limits(output_bytes=max_output)
 
 
-def make_options(threads: int, device: str) -> Options:
+def make_options(threads: int, device: str, groups: int = 1) -> Options:
     """Return the library's runtime options.
 
     Raises:
@@ -100,7 +113,7 @@ def make_options(threads: int, device: str) -> Options:
     kind, _, index = device.partition(":")
     if kind not in ("cpu", "cuda") or (index and not index.isdecimal()):
         raise ArgumentError(f'--device is "{device}"; choose cpu, cuda or cuda:N')
-    return Options(threads=threads, device=device)
+    return Options(threads=threads, device=device, groups=groups)
 
 
 def make_console(quiet: bool, verbose: bool, *, to_stdout: bool = False) -> Console:

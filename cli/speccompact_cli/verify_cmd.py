@@ -17,6 +17,7 @@ from speccompact_cli.shared_options import (
     make_console,
     make_limits,
     make_options,
+    parallel_option,
     running_options,
     verbosity_options,
 )
@@ -26,12 +27,13 @@ from speccompact_cli.shared_options import (
 @files_argument(required=False)
 @limit_options
 @running_options
+@parallel_option
 @verbosity_options
 def verify_command(
-    files: tuple[str, ...], max_output: int | None, threads: int, device: str, quiet: bool, verbose: bool
+    files: tuple[str, ...], max_output: int | None, threads: int, device: str, parallel: int, quiet: bool, verbose: bool
 ) -> int:
     """Decode each FILE and check everything in it, writing nothing."""
-    options, limits = make_options(threads, device), make_limits(max_output)
+    options, limits = make_options(threads, device, parallel), make_limits(max_output)
     console = make_console(quiet, verbose)
 
     def verify_one(path: str) -> int:

@@ -38,6 +38,7 @@ class Setting:
     level: int
     model: str
     slot_tokens: int | None = None
+    group_frames: int | None = None
     options: Options = field(default_factory=Options)
     engines: Engines | None = None
 
@@ -119,6 +120,7 @@ class BenchReport:
             "model": self.setting.model,
             "level": self.setting.level,
             "slot_tokens": self.setting.slot_tokens,
+            "group_frames": self.setting.group_frames,
             "threads": self.setting.options.threads,
             "device": self.setting.options.device,
             "load_s": self.load_s,
@@ -244,6 +246,7 @@ def _compress(source: BinaryIO, target: BinaryIO, setting: Setting) -> Summary:
         level=setting.level,
         model=setting.model,
         slot_tokens=setting.slot_tokens,
+        group_frames=setting.group_frames,
         options=setting.options,
         engines=setting.engines,
     )

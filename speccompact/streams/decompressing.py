@@ -2,50 +2,28 @@
 
 import contextlib
 import errno
-import functools
 import tempfile
-from collections.abc import Callable
 from typing import BinaryIO, cast
 
-from speccompact.container.format import ModelIdentity
+from speccompact.container.frames import Kind
 from speccompact.container.framing import Frame
 from speccompact.container.limits import Limits
-from speccompact.container.locating import frame_at, locate
+from speccompact.container.locating import locate
 from speccompact.container.salvage import Gap, Salvage
 from speccompact.container.seekable import FrameReader
 from speccompact.container.source import Source
 from speccompact.container.writing import write_all
-from speccompact.errors import FormatError, LimitError, ModelDamagedError, UnsupportedError
-from speccompact.params import EXACT_VERSION, PRECISION
+from speccompact.errors import FormatError, LimitError
 from speccompact.streams.advising import advising
-from speccompact.streams.engine import Engine, Engines
-from speccompact.streams.framecodec import decode_frame
+from speccompact.streams.ahead import GroupsAhead
+from speccompact.streams.engine import Engines
+from speccompact.streams.framedecoding import FrameDecoder, SeekingDecoder
 from speccompact.streams.summary import LostRange, Progress, Summary, Tally
 
 _SPOOL_BYTES = 1 << 20
 
-
-class FrameDecoder:
-    """Turns frames into content, with the engine that their part names."""
-
-    def __init__(self, engines: Engines) -> None:
-        self._find = functools.cache(functools.partial(_find_engine, engines))
-
-    def decode(self, frame: Frame, data: bytes, tick: Callable[[int], None] | None = None) -> tuple[bytes, int]:
-        """Return the content of a frame, whose frame check the caller compares, and the target passes spent.
-
-        Args:
-            data: the compressed bytes of the frame.
-
-        Raises:
-            FormatError: it cannot be decoded; the message names the frame.
-            ModelError: its model is missing or damaged.
-        """
-        payload = frame.split_payload(data)
-        try:
-            return decode_frame(frame.head, payload, lambda: self._find(frame.header.model), tick)
-        except FormatError as error:
-            raise type(error)(f"{frame.name}, {error}") from error
+_GROUP_BYTES = 1 << 26
+"""Compressed bytes of a group that are kept at most, where it is not known yet whether they are needed."""
 
 
 def _spooled(stream: BinaryIO) -> BinaryIO:
@@ -63,29 +41,25 @@ def _spooled(stream: BinaryIO) -> BinaryIO:
     return spool
 
 
-def _find_engine(engines: Engines, model: ModelIdentity | None) -> Engine:
-    if model is None:
-        raise UnsupportedError("a slot needs a model, but the header names none")
-    if model.exact_version != EXACT_VERSION:
-        raise UnsupportedError(f"exact version is {model.exact_version}; this release reads {EXACT_VERSION}")
-    if model.precision != PRECISION:
-        raise UnsupportedError(f"precision is {model.precision}; this release reads {PRECISION}")
-    engine = engines.for_digest(model.digest)
-    target = engine.codec.target
-    if not target.digest.startswith(model.digest) or not target.vocabulary_digest.startswith(model.vocabulary_digest):
-        raise ModelDamagedError(
-            f'model "{target.name}" is not the one that the archive names (digest {model.digest.hex()}, vocabulary '
-            f"{model.vocabulary_digest.hex()})"
-        )
-    return engine
-
-
 class StreamDecompressor:
-    """One run, by one of the `run` methods. `target` None checks everything and writes nothing."""
+    """One run, by one of the `run` methods. `target` None checks everything and writes nothing.
 
-    def __init__(self, target: BinaryIO | None, limits: Limits, engines: Engines, progress: Progress | None) -> None:
+    `groups` is how many groups of frames `run` decodes at once, where the input is seekable.
+    """
+
+    def __init__(
+        self,
+        target: BinaryIO | None,
+        limits: Limits,
+        engines: Engines,
+        progress: Progress | None,
+        groups: int = 1,
+    ) -> None:
         self._target = target
+        self._groups = groups
+        self._ahead: GroupsAhead | None = None
         self._limits = limits
+        self._engines = engines
         self._decoder = FrameDecoder(engines)
         self._progress = progress or (lambda done: None)
         self._tally = Tally()
@@ -95,7 +69,9 @@ class StreamDecompressor:
         """Decode everything; the first damage raises."""
         source = Source(stream)
         reader = FrameReader(source, self._limits)
-        with advising(source):
+        with advising(source), contextlib.ExitStack() as stack:
+            if self._groups > 1 and source.seekable:
+                self._ahead = stack.enter_context(GroupsAhead(stream, self._limits, self._engines, self._groups))
             while (frame := reader.next()) is not None:
                 self._expect(frame.head.content_bytes)
                 self._write(self._decode(reader, frame))
@@ -118,6 +94,7 @@ class StreamDecompressor:
             try:
                 frame = reader.next()
             except (FormatError, LimitError) as error:
+                self._decoder.forget()
                 self._lose(salvage.recover(None), reader, error)
                 continue
             if frame is None:
@@ -126,6 +103,8 @@ class StreamDecompressor:
             try:
                 content = self._decode(reader, frame)
             except FormatError as error:
+                if frame.head.count(Kind.MODEL):
+                    self._decoder.forget()
                 self._lose(salvage.recover(frame), reader, error)
                 continue
             self._write(content)
@@ -140,13 +119,12 @@ class StreamDecompressor:
 
     def _run_range_seeking(self, source: Source, start: int, length: int) -> Summary:
         frames = locate(source, self._limits)
+        decoder = SeekingDecoder(source, self._limits, frames, self._engines)
         stop = min(start + length, frames.content_bytes)
         position = start
         self._expect(max(0, stop - start))
         while position < stop:
-            frame, data = frame_at(source, self._limits, frames, frames.find(position))
-            content, passes = self._decoder.decode(frame, data)
-            frame.verify(data, content)
+            frame, content, passes = decoder.decode(frames.find(position))
             self._tally.add_frame(frame.head, passes)
             self._write(content[position - frame.content_start : stop - frame.content_start])
             position = frame.content_start + len(content)
@@ -155,19 +133,38 @@ class StreamDecompressor:
         return self._finish(None)
 
     def _run_range_forward(self, source: Source, start: int, stop: int) -> Summary:
-        """On a pipe: pass over the frames before the range, and stop reading behind it."""
+        """On a pipe: pass over the frames before the range, and stop reading behind it.
+
+        Frames of the group that the range begins in are kept until it is known that they are needed.
+        """
         reader = FrameReader(source, self._limits)
+        group: list[tuple[Frame, bytes]] = []
         while start < stop and (frame := reader.next()) is not None:
             begin, end = frame.content_start, frame.content_start + frame.head.content_bytes
+            if frame.head.count(Kind.MODEL) and not frame.head.goes_on:
+                group.clear()
             if end <= start:
+                if frame.header.memory and frame.head.count(Kind.MODEL):
+                    group.append((frame, reader.data(frame)))
                 reader.pass_over(frame)
                 self._progress(source.offset)
+                if sum(len(data) for _, data in group) > _GROUP_BYTES:
+                    self._catch_up(group)
                 continue
-            self._expect(min(end, stop) - max(begin, start))
-            self._write(self._decode(reader, frame)[max(0, start - begin) : stop - begin])
+            self._expect(max(0, min(end, stop) - max(begin, start)))
+            self._catch_up(group)
+            self._write(self._decode(reader, frame)[max(0, start - begin) : max(0, stop - begin)])
             if end >= stop:
                 break
         return self._finish(reader)
+
+    def _catch_up(self, group: list[tuple[Frame, bytes]]) -> None:
+        """Decode frames for the memory that they leave."""
+        for frame, data in group:
+            content, passes = self._decoder.decode(frame, data)
+            frame.verify(data, content)
+            self._tally.add_frame(frame.head, passes)
+        group.clear()
 
     def _decode(self, reader: FrameReader, frame: Frame) -> bytes:
         """Return the content of the frame that the reader stands at, all its checks compared, and pass it."""
@@ -179,7 +176,8 @@ class StreamDecompressor:
             done = min(done + count, tokens)
             self._progress(frame.offset + frame.compressed_bytes * done // max(tokens, 1))
 
-        content, passes = self._decoder.decode(frame, data, tick)
+        ahead = self._ahead.take(frame, tick) if self._ahead else None
+        content, passes = ahead or self._decoder.decode(frame, data, tick)
         reader.accept(frame, data, content)
         self._tally.add_frame(frame.head, passes)
         self._progress(reader.source.offset)

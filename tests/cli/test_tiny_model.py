@@ -1,5 +1,6 @@
 """From the shell with the tiny model: every hostile kind, ranges and pipes, and a kill at any moment."""
 
+import json
 import os
 import subprocess
 import time
@@ -11,7 +12,7 @@ import torch
 from tests.cli.processes import outcome, own_environment, spawn
 from tests.hostile_files import hostile_files
 from tests.tiny_model import TINY_DIGEST, babble
-from tests.tiny_text import STORY
+from tests.tiny_text import READING, STORY
 
 MODEL = ("--model", "tiny", "-T", "1", "--slot-tokens", "64")
 
@@ -50,6 +51,23 @@ def test_a_range(environment: dict[str, str], tmp_path: Path) -> None:
     assert outcome(spawn(environment, "compress", "-q", *MODEL, "x", cwd=tmp_path))[0] == 0
     found = outcome(spawn(environment, "decompress", "--range", "100:50", "-T", "1", "x.spc", cwd=tmp_path))
     assert found == (0, text[100:150], "")
+
+
+def test_groups_from_the_shell(environment: dict[str, str], tmp_path: Path) -> None:
+    text = (STORY + READING).encode()
+    (tmp_path / "x").write_bytes(text)
+    assert outcome(spawn(environment, "compress", "-q", *MODEL[:-1], "24", "--group", "1", "x", cwd=tmp_path))[0] == 0
+    code, out, _ = outcome(spawn(environment, "inspect", "--json", "x.spc", cwd=tmp_path))
+    found = json.loads(out)
+    assert (code, found["groups"], found["parts"][0]["memory_version"]) == (0, 2, 1)
+    for options in (["decompress", "-c", "--parallel", "2"], ["verify", "-q", "--parallel", "3"]):
+        expected = text if options[0] == "decompress" else b""
+        assert outcome(spawn(environment, *options, "-T", "2", "x.spc", cwd=tmp_path))[:2] == (0, expected)
+    assert outcome(spawn(environment, "compress", "-qf", *MODEL, "--group", "0", "x", cwd=tmp_path))[0] == 0
+    _, out, _ = outcome(spawn(environment, "inspect", "x.spc", cwd=tmp_path))
+    assert b"no memory" in out
+    assert outcome(spawn(environment, "compress", "-qf", *MODEL, "--group", "-1", "x", cwd=tmp_path))[0] == 2
+    assert outcome(spawn(environment, "verify", "--parallel", "0", "x.spc", cwd=tmp_path))[0] == 2
 
 
 def test_a_model_that_is_missing_is_named(environment: dict[str, str], tmp_path: Path) -> None:
