@@ -12,6 +12,7 @@ from speccompact import api
 from speccompact.container.fields import Cursor, pack_varint
 from speccompact.container.format import (
     FileHeader,
+    MemoryIdentity,
     ModelIdentity,
     pack_end_block,
     pack_header,
@@ -38,9 +39,16 @@ def noise(size: int, seed: int) -> bytes:
     return bytes(next(source) >> 8 for _ in range(size))
 
 
-def packed(content: bytes, slot_tokens: int | None = None, level: int = 5) -> Archive:
+def packed(content: bytes, slot_tokens: int | None = None, level: int = 5, group_frames: int = 0) -> Archive:
     options = Options(threads=1)
-    archive = api.compress(content, level=level, model=str(TINY_EXACT), slot_tokens=slot_tokens, options=options)
+    archive = api.compress(
+        content,
+        level=level,
+        model=str(TINY_EXACT),
+        slot_tokens=slot_tokens,
+        group_frames=group_frames,
+        options=options,
+    )
     return archive, content
 
 
@@ -77,6 +85,13 @@ def valid() -> dict[str, Archive]:
         "lone_surrogates": packed((STORY[:300] + "\ud800 and \udfff.").encode("utf-8", "surrogatepass"), 64),
         "far_planes": packed((STORY[:300] + "\U00040000\U000bffff\U0010ffff").encode(), 64),
         "concatenation": joined(packed(story[:300]), packed(b""), packed(noise(90, 3)), packed(READING.encode(), 16)),
+        "memory_one_slot": packed(story, group_frames=1),
+        "memory_many_slots": packed(READING.encode(), 64, group_frames=1),
+        "memory_groups": packed((READING + STORY).encode(), 24, group_frames=2),
+        "memory_mixed": packed(READING.encode() + noise(700, 4), 64, group_frames=9),
+        "memory_escapes": packed(escapes, 64, group_frames=1),
+        "memory_cp1251": packed(RUSSIAN.encode("cp1251"), 64, group_frames=1),
+        "memory_lines": packed(READING.replace(", ", ",\n").encode(), 128, group_frames=1),
         "raw_frames": (raw_part([b"one ", b"two ", b"three"], b"gold"), b"one two three"),
     }
 
@@ -101,6 +116,12 @@ def lane_part(payload: bytes, tokens: int, size: int, identity: ModelIdentity = 
     """Return a part of one model slot that holds any lane and declares `size` bytes; its frame check is wrong."""
     head = FrameHead((Slot(Kind.MODEL, len(payload), None, tokens, charset),), size)
     return pack_single(FileHeader(0, identity, None), head, payload, b"")
+
+
+def memory_part(memory: MemoryIdentity | None, *, goes_on: bool) -> bytes:
+    """Return a part of one model slot with any memory; its frame check is wrong."""
+    head = FrameHead((Slot(Kind.MODEL, 80, None, 90),), 200, goes_on=goes_on)
+    return pack_single(FileHeader(0, IDENTITY, None, memory), head, bytes(range(80, 160)), b"")
 
 
 def zstd_part(payload: bytes, content_bytes: int) -> bytes:
@@ -138,8 +159,8 @@ def invalid() -> dict[str, bytes]:
         "bad_magic.NotSpecCompactError": changed(raw, 3),
         "trailing_bytes.NotSpecCompactError": raw + b"more",
         "future_version.UnsupportedError": part(changed(plain, 4, 2), b"\x12\x01", b"a" + b"\0", b"a"),
-        "reserved_flag.UnsupportedError": part(changed(plain, 5, 0x05), b"\x12\x01", b"a" + b"\0", b"a"),
-        "reserved_frame_kind.UnsupportedError": part(plain, b"\x32\x01", b"a" + b"\0", b"a"),
+        "reserved_flag.UnsupportedError": part(changed(plain, 5, 0x09), b"\x12\x01", b"a" + b"\0", b"a"),
+        "reserved_frame_kind.UnsupportedError": part(plain, b"\x52\x01", b"a" + b"\0", b"a"),
         "reserved_slot_kind.UnsupportedError": part(plain, b"\x03\x02\x05\xf0\x02\x02", bytes(6)),
         "reserved_charset_mode.UnsupportedError": part(model, b"\x1c\x05\x01\x01", b"\x01"),
         "future_exact_version.UnsupportedError": lane_part(lane, 80, 200, ModelIdentity(2, 28, *_digests())),
@@ -192,6 +213,17 @@ def invalid() -> dict[str, bytes]:
             b"\xc0" + (1 << 32).to_bytes(8, "little") + b"\x55\0\0\x18abc", 99
         ),
         "zstd_garbage.DamagedError": zstd_part(bytes(range(90)), 1000),
+        "future_memory.UnsupportedError": memory_part(MemoryIdentity(2, 12), goes_on=False),
+        "memory_too_small.UnsupportedError": memory_part(MemoryIdentity(1, 9), goes_on=False),
+        "memory_too_large.LimitError": memory_part(MemoryIdentity(1, 25), goes_on=False),
+        "memory_of_too_many_tokens.LimitError": _wide(),
+        "memory_lane_too_long.DamagedError": _long_lane(),
+        "memory_goes_on_alone.DamagedError": memory_part(MemoryIdentity(1, 12), goes_on=True),
+        "memory_bad_lane.DamagedError": memory_part(MemoryIdentity(1, 12), goes_on=False),
+        "goes_on_without_memory.DamagedError": memory_part(None, goes_on=True),
+        "goes_on_without_model.DamagedError": part(plain, b"\x32\x01", b"a" + b"\0", b"a"),
+        "memory_without_model.UnsupportedError": part(changed(plain, 5, 0x05), b"\x12\x01", b"a" + b"\0", b"a"),
+        "group_begins_in_the_middle.DamagedError": _without_first_frame(),
         "lane_without_state.DamagedError": lane_part(b"\x00", 1, 5),
         "lane_empty.DamagedError": lane_part(b"", 1, 5),
         "lane_too_long.DamagedError": lane_part(lane, 1, 200),
@@ -200,6 +232,31 @@ def invalid() -> dict[str, bytes]:
         "lane_with_a_wrong_frame_check.DamagedError": lane_part(sound, len(words), len(text)),
         "lane_with_another_check.DamagedError": lane_part(odd, len(words), len(text)),
     }
+
+
+def _wide() -> bytes:
+    """Return a part of 32 slots of one symbol and one of 8192, which lie side by side."""
+    slots = (*[Slot(Kind.MODEL, 2, None, 1)] * 32, Slot(Kind.MODEL, 900, None, 8192))
+    head = FrameHead(slots, 9000)
+    return pack_single(
+        FileHeader(0, IDENTITY, None, MemoryIdentity(1, 12)), head, bytes(range(1, 65)) + b"a" * 900, b""
+    )
+
+
+def _long_lane() -> bytes:
+    """Return a part of one slot with a lane that no two symbols can fill."""
+    head = FrameHead((Slot(Kind.MODEL, 80, None, 2),), 200)
+    return pack_single(FileHeader(0, IDENTITY, None, MemoryIdentity(1, 12)), head, bytes(range(1, 81)), b"")
+
+
+def _without_first_frame() -> bytes:
+    """Return a part whose first frame is rewritten to go on, its checks right."""
+    archive, _ = packed((READING + STORY).encode(), 24, group_frames=2)
+    frames = api.inspect(archive).frames
+    header, first = archive[: frames[0].offset - 4], frames[0].offset + 4
+    size = frames[0].compressed_bytes - frames[0].payload_bytes - 4 - 4 - 4 - 8
+    head = changed(archive[first : first + size], 0, archive[first] | 0x20)
+    return archive[:first] + head + sha_prefix(4, header, head) + archive[first + size + 4 :]
 
 
 def _digests() -> tuple[bytes, bytes]:

@@ -70,13 +70,27 @@ def test_the_output_limit_is_kept(tiny_home: Path, path: Path) -> None:
 
 
 @pytest.mark.parametrize("kernels", ["auto", "torch"])
-@pytest.mark.parametrize("name", ["one_slot", "many_slots", "escapes", "utf16le_bom", "cp1251", "control_tokens"])
-def test_a_writer_still_makes_the_same_model_slots(tiny_home: Path, name: str, kernels: Kernels) -> None:
+@pytest.mark.parametrize(
+    ("name", "slot_tokens", "group_frames"),
+    [
+        *((name, 64, 0) for name in ("many_slots", "escapes", "utf16le_bom", "cp1251", "control_tokens")),
+        ("one_slot", None, 0),
+        ("memory_one_slot", None, 1),
+        ("memory_many_slots", 64, 1),
+        ("memory_groups", 24, 2),
+        ("memory_escapes", 64, 1),
+        ("memory_lines", 128, 1),
+    ],
+)
+def test_a_writer_still_makes_the_same_model_slots(
+    tiny_home: Path, name: str, slot_tokens: int | None, group_frames: int, kernels: Kernels
+) -> None:
     """Archives of model slots alone, so that nothing of it is another library's."""
     path = GOLDEN / "valid" / f"{name}.spc"
-    slot_tokens = None if name == "one_slot" else 64
     options = Options(threads=1, kernels=kernels)
-    made = api.compress(content_of(path), model=str(TINY_EXACT), slot_tokens=slot_tokens, options=options)
+    made = api.compress(
+        content_of(path), model=str(TINY_EXACT), slot_tokens=slot_tokens, group_frames=group_frames, options=options
+    )
     assert made == path.read_bytes()
 
 

@@ -1,4 +1,4 @@
-"""EXACT.md sections 5 and 6: intervals and lanes."""
+"""EXACT.md sections 5 and 6: intervals and lanes; with claims (section 11.5)."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -11,17 +11,33 @@ PRECISION = 28
 ESCAPE_BITS = 15
 
 
-def interval_starts(scores: Sequence[int], escapes: int, exp2: Sequence[int]) -> list[int]:
-    """Section 5: where the intervals of all symbols start, and behind them 2^P, where the last one ends."""
-    vocab = len(scores)
+def token_weights(scores: Sequence[int], exp2: Sequence[int]) -> list[int]:
     best = max(scores)
-    sums = [0, *accumulate(exp2_weight(best - score, exp2) for score in scores)]
-    escape = 1 << (PRECISION - ESCAPE_BITS)
-    room = (1 << PRECISION) - vocab - escapes * escape
+    return [exp2_weight(best - score, exp2) for score in scores]
+
+
+def token_room(vocab: int, escapes: int) -> int:
+    """Return M."""
+    room = (1 << PRECISION) - vocab - (escapes << (PRECISION - ESCAPE_BITS))
     if room < vocab:
         raise Refused("the vocabulary leaves no room for the tokens")
-    tokens = [v + sums[v] * room // sums[vocab] for v in range(vocab)]
-    return tokens + [(1 << PRECISION) - (escapes - i) * escape for i in range(escapes + 1)]
+    return room
+
+
+def tiling(weights: Sequence[int], escapes: int, claims: Sequence[int] = ()) -> list[int]:
+    """Return where all intervals start, and behind them 2^P, where the last one ends: claims, tokens, escapes."""
+    vocab, begin = len(weights), sum(claims)
+    room = token_room(vocab, escapes) - begin
+    sums = list(accumulate(weights, initial=0))
+    sums[vocab] = max(1, sums[vocab])
+    tokens = [begin + v + sums[v] * room // sums[vocab] for v in range(vocab)]
+    rest = [(1 << PRECISION) - ((escapes - i) << (PRECISION - ESCAPE_BITS)) for i in range(escapes + 1)]
+    return [*accumulate(claims, initial=0)][:-1] + tokens + rest
+
+
+def interval_starts(scores: Sequence[int], escapes: int, exp2: Sequence[int]) -> list[int]:
+    """Section 5: where the intervals of all symbols start, and behind them 2^P."""
+    return tiling(token_weights(scores, exp2), escapes)
 
 
 class Lane:
@@ -36,7 +52,7 @@ class Lane:
         self._taken = 0
 
     def symbol(self, starts: Sequence[int]) -> int:
-        """Return the next symbol, given the starts of the intervals at its position."""
+        """Return the next symbol (the number of its interval), given the starts of the intervals at its position."""
         point = self._state & ((1 << PRECISION) - 1)
         symbol = bisect_right(starts, point) - 1  # the largest whose start is at most `point`
         frequency = starts[symbol + 1] - starts[symbol]

@@ -42,6 +42,7 @@ class Header:
 
     single: bool
     identity: Identity | None
+    memory: int | None
     data: bytes
 
 
@@ -66,6 +67,7 @@ class FrameHead:
     offset: int
     tokens: int
     model_payload: int
+    goes_on: bool
     data: bytes
 
     def payload_section(self) -> int:
@@ -80,7 +82,7 @@ def read_header(cursor: Cursor) -> Header:
     version, flags = cursor.byte("format version"), cursor.byte("flags")
     if version != 1:
         raise Refused(f"format version {version} is unknown")
-    if flags & 0b1100:
+    if flags & 8 or flags & 6 == 4:
         raise Refused(f"flags {flags:02x} are reserved")
     if not flags & 1:
         cursor.take(4, "file id")
@@ -92,21 +94,23 @@ def read_header(cursor: Cursor) -> Header:
             cursor.take(8, "model digest"),
             cursor.take(2, "vocabulary digest"),
         )
-    return Header(bool(flags & 1), identity, cursor.data[begin : cursor.position])
+    memory = cursor.byte("memory") if flags & 4 else None
+    return Header(bool(flags & 1), identity, memory, cursor.data[begin : cursor.position])
 
 
-def read_frame_head(cursor: Cursor, single: bool) -> FrameHead:
+def read_frame_head(cursor: Cursor, header: Header) -> FrameHead:
     """Section 4.1. Numbers that depend on others are worked out only where these allow it; see `believe`."""
-    begin = cursor.position
+    begin, single = cursor.position, header.single
     frame_kind = cursor.byte("frame kind")
     all_kinds, charset_mode, one_slot = Kind(frame_kind & 3), frame_kind >> 2 & 3, frame_kind >> 4 & 1
-    if frame_kind >> 5 or charset_mode == 3:
+    goes_on = bool(frame_kind & 32)
+    if frame_kind >> 6 or charset_mode == 3 or (goes_on and header.memory is None):
         raise Refused(f"frame kind {frame_kind:02x} is reserved")
     ordinal = 0 if single else cursor.varint("ordinal")
     offset = 0 if single else cursor.varint("content offset")
     count = 1 if one_slot else cursor.varint("slot count")
     if count == 0 and single and frame_kind == 2:
-        return FrameHead((), 0, 0, 0, 0, 0, cursor.data[begin : cursor.position])
+        return FrameHead((), 0, 0, 0, 0, 0, False, cursor.data[begin : cursor.position])
     if count > MAX_SLOTS or (count < 2 and not one_slot):
         raise Refused(f"slot count {count}")
     content = cursor.varint("content bytes")
@@ -119,6 +123,8 @@ def read_frame_head(cursor: Cursor, single: bool) -> FrameHead:
             raise Refused("slot kind 3 is reserved")
     plain = _plain_sizes(cursor, kinds, content)
     models = kinds.count(Kind.MODEL)
+    if goes_on and not models:
+        raise Refused("a frame goes on, but has no model slot")
     numbers = _charsets(cursor, charset_mode, models)
     tokens = payload = 0
     table: list[tuple[int, int]] = []
@@ -130,7 +136,8 @@ def read_frame_head(cursor: Cursor, single: bool) -> FrameHead:
     )
     next_plain = iter(plain)
     slots = tuple(next(next_model) if kind is Kind.MODEL else next(next_plain) for kind in kinds)
-    return FrameHead(slots, content, ordinal, offset, tokens, payload, cursor.data[begin : cursor.position])
+    data = cursor.data[begin : cursor.position]
+    return FrameHead(slots, content, ordinal, offset, tokens, payload, goes_on, data)
 
 
 def _plain_sizes(cursor: Cursor, kinds: list[Kind], frame_content: int) -> list[Slot]:
@@ -174,7 +181,7 @@ def _model_table(cursor: Cursor, models: int, tokens: int, payload: int) -> list
     return list(zip(symbols, [*sizes, payload - sum(sizes)], strict=True))
 
 
-def believe(head: FrameHead, expected_ordinal: int, expected_offset: int) -> None:
+def believe(head: FrameHead, memory: bool, expected_ordinal: int, expected_offset: int) -> None:
     """Section 4.5: refuse a head, good check or not, by its numbers."""
     if not head.slots:
         return
@@ -189,6 +196,8 @@ def believe(head: FrameHead, expected_ordinal: int, expected_offset: int) -> Non
         "4: token total": not models or len(models) <= head.tokens <= 3 * left,
         "4: payload total": head.model_payload <= left,
         "4: payload bytes": all(slot.payload >= 0 for slot in models),
+        "6: tokens side by side": not (memory and models)
+        or len(models) * max(slot.symbols for slot in models) <= MAX_TOKENS,
         "5: order": (head.ordinal, head.offset) == (expected_ordinal, expected_offset),
     }
     broken = [rule for rule, holds in valid.items() if not holds]

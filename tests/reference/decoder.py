@@ -1,4 +1,4 @@
-"""FORMAT.md sections 2, 4, 5 and 6.2: archives, parts and slots. Run as `python -m tests.reference.decoder`."""
+"""FORMAT.md sections 2, 4 and 5: archives, parts and frames. Run as `python -m tests.reference.decoder`."""
 
 import sys
 from collections.abc import Callable
@@ -17,13 +17,12 @@ from tests.reference.container import (
     Header,
     Identity,
     Kind,
-    Slot,
     believe,
     read_frame_head,
     read_header,
 )
 from tests.reference.exactmodel import ExactModel, read_exact_model
-from tests.reference.network import Network
+from tests.reference.group import Group
 from tests.reference.wire import Cursor, Refused, check
 
 Models = Callable[[bytes], bytes]
@@ -75,18 +74,36 @@ class Frame:
     content: bytes
 
 
+class Part:
+    """A part that is being read."""
+
+    def __init__(self, header: Header, library: Library) -> None:
+        self.header = header
+        self._library = library
+        self._group: Group | None = None
+
+    def model_slots(self, payloads: list[bytes], lengths: list[int], goes_on: bool) -> list[tuple[bytes, int]]:
+        """Return the joined bytes and the slot check of each model slot of the next frame that has some."""
+        if self.header.identity is None:
+            raise Refused("a model slot in a part without model identity")
+        if self._group is None:
+            self._group = Group(self._library.model(self.header.identity), self.header.memory)
+        return self._group.frame(payloads, lengths, goes_on)
+
+
 def _part(cursor: Cursor, library: Library) -> bytes:
     """Section 2."""
     begin = cursor.position
     header = read_header(cursor)
+    part = Part(header, library)
     if header.single:
-        frames = [_single_frame(cursor, header, library)]
+        frames = [_single_frame(cursor, part)]
     else:
         cursor.expect(check(4, header.data), "header check")
         frames = []
         while cursor.data[cursor.position :][:4] != END:
             offset = sum(len(frame.content) for frame in frames)
-            frames.append(_frame(cursor, header, len(frames), offset, library))
+            frames.append(_frame(cursor, part, len(frames), offset))
         if not frames:
             raise Refused("a multi-frame part without a frame")
     content = b"".join(frame.content for frame in frames)
@@ -95,28 +112,29 @@ def _part(cursor: Cursor, library: Library) -> bytes:
     return content
 
 
-def _single_frame(cursor: Cursor, header: Header, library: Library) -> Frame:
+def _single_frame(cursor: Cursor, part: Part) -> Frame:
     """Section 2, single-frame part, behind the header."""
-    head = read_frame_head(cursor, single=True)
+    header = part.header
+    head = read_frame_head(cursor, header)
     cursor.expect(check(1, header.data, head.data), "head check")
-    believe(head, 0, 0)
+    believe(head, header.memory is not None, 0, 0)
     section = cursor.take(head.payload_section(), "payload section")
-    content = _frame_content(head, section, header, library)
+    content = _frame_content(head, section, part)
     size = 4 if len(head.slots) <= 1 else 8
     cursor.expect(check(size, header.data, head.data, section, content), "frame check")
     return Frame(0, content)
 
 
-def _frame(cursor: Cursor, header: Header, ordinal: int, offset: int, library: Library) -> Frame:
+def _frame(cursor: Cursor, part: Part, ordinal: int, offset: int) -> Frame:
     """Section 4."""
-    begin = cursor.position
+    begin, header = cursor.position, part.header
     cursor.expect(SYNC, "sync marker")
-    head = read_frame_head(cursor, single=False)
+    head = read_frame_head(cursor, header)
     cursor.expect(check(4, header.data, head.data), "head check")
-    believe(head, ordinal, offset)
+    believe(head, header.memory is not None, ordinal, offset)
     section = cursor.take(head.payload_section(), "payload section")
     cursor.expect(check(4, section), "payload check")
-    content = _frame_content(head, section, header, library)
+    content = _frame_content(head, section, part)
     cursor.expect(check(8, header.data, head.data, section, content), "frame check")
     return Frame(cursor.position - begin, content)
 
@@ -142,20 +160,28 @@ def _expect_number(expected: int, found: int, field: str) -> None:
         raise Refused(f"{field} is {found}, not {expected}")
 
 
-def _frame_content(head: FrameHead, section: bytes, header: Header, library: Library) -> bytes:
+def _frame_content(head: FrameHead, section: bytes, part: Part) -> bytes:
     """Section 4.4."""
-    payloads = Cursor(section)
+    cursor = Cursor(section)
+    payloads: list[bytes] = []
+    checks: list[int] = []
+    for slot in head.slots:
+        payloads.append(cursor.take(slot.payload, "payload"))
+        checks.append(0 if slot.kind is Kind.MODEL else cursor.byte("slot check"))
+    models = [index for index, slot in enumerate(head.slots) if slot.kind is Kind.MODEL]
+    decoded: dict[int, bytes] = {}
+    if models:
+        lengths = [head.slots[index].symbols for index in models]
+        results = part.model_slots([payloads[index] for index in models], lengths, head.goes_on)
+        for index, (joined, checks[index]) in zip(models, results, strict=True):
+            decoded[index] = charsets.transcode(joined, head.slots[index].charset)
     contents = []
     for index, slot in enumerate(head.slots):
-        payload = payloads.take(slot.payload, "payload")
         if slot.kind is Kind.MODEL:
-            if header.identity is None:
-                raise Refused("a model slot in a part without model identity")
-            content, slot_check = _model_content(payload, slot, library.model(header.identity))
+            content = decoded[index]
         else:
-            content = payload if slot.kind is Kind.RAW else _zstd_content(payload, slot.content)
-            slot_check = payloads.byte("slot check")
-        if slot_check != check(1, content)[0]:
+            content = payloads[index] if slot.kind is Kind.RAW else _zstd_content(payloads[index], slot.content)
+        if checks[index] != check(1, content)[0]:
             raise Refused(f"slot {index}: the slot check does not agree")
         contents.append(content)
     if sum(map(len, contents)) != head.content:
@@ -177,23 +203,6 @@ def _zstd_content(payload: bytes, size: int) -> bytes:
     if not decompressor.eof or decompressor.unused_data or len(content) != size:
         raise Refused("a zstd slot is not one frame of its content bytes")
     return content
-
-
-def _model_content(payload: bytes, slot: Slot, model: ExactModel) -> tuple[bytes, int]:
-    """Return content and slot check of a model slot (section 6)."""
-    if slot.symbols > model.positions:
-        raise Refused("a model slot is longer than the model's positions")
-    lane = coding.Lane(payload)
-    network = Network(model)
-    escapes = len(model.symbols) - model.vocab
-    pieces: list[bytes] = []
-    symbol: int | None = None
-    for _ in range(slot.symbols):
-        starts = coding.interval_starts(network.scores(symbol), escapes, model.exp2)
-        symbol = lane.symbol(starts)
-        pieces.append(model.symbols[symbol])
-    slot_check = lane.end()
-    return charsets.transcode(b"".join(pieces), slot.charset), slot_check
 
 
 def main() -> int:

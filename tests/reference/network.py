@@ -48,6 +48,10 @@ class Network:
 
     def scores(self, before: int | None) -> list[int]:
         """Read the symbol before the next position (None: there is none) and return the scores there."""
+        return self.output(before)[1]
+
+    def output(self, before: int | None) -> tuple[list[int], list[int]]:
+        """Read a symbol likewise; return the input of the head, without its scale, and the scores."""
         model = self._model
         token = START_TOKEN if before is None else before if before < model.vocab else ESCAPE_INPUT
         x = [entry << model.embed_shift for entry in model.embed[token]]
@@ -56,7 +60,7 @@ class Network:
             x = self._feed_forward(layer, x)
         self._position += 1
         q8, row = norm_quantise(x, model.norm_gain, model.norm_epsilon)
-        return linear(model.head, q8, row, SCORE_LIMIT)
+        return q8, linear(model.head, q8, row, SCORE_LIMIT)
 
     def _attention(self, index: int, layer: Layer, x: list[int]) -> list[int]:
         """Sections 4.3 and 4.4."""

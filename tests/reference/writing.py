@@ -7,10 +7,11 @@ from typing import Any
 from tests.reference.coding import PRECISION, interval_starts
 from tests.reference.container import END, MAGIC, SYNC, TRAILER
 from tests.reference.exactmodel import ALIGNMENT, ExactModel, compact_json
+from tests.reference.memory import Memory, Row
 from tests.reference.network import Network
 from tests.reference.wire import check
 
-SINGLE, WITH_MODEL = 1, 2
+SINGLE, WITH_MODEL, WITH_MEMORY = 1, 2, 4
 """Bits of the flags."""
 
 FILE_ID = b"four"
@@ -68,13 +69,38 @@ def identity(model: ExactModel, digest: bytes) -> bytes:
 
 
 def write_lane(model: ExactModel, symbols: Sequence[int], slot_check: int) -> bytes:
-    """Return the lane of a slot (EXACT.md section 6, writing)."""
+    """Return the lane of a slot without a memory."""
     network = Network(model)
     escapes = len(model.symbols) - model.vocab
     intervals = []
     for before, symbol in zip([None, *symbols], symbols, strict=False):
         starts = interval_starts(network.scores(before), escapes, model.exp2)
         intervals.append((starts[symbol], starts[symbol + 1] - starts[symbol]))
+    return _lane(intervals, slot_check)
+
+
+def write_lanes(
+    memory: Memory, slots: Sequence[Sequence[int]], slot_checks: Sequence[int], claimed: bool = True
+) -> list[bytes]:
+    """Return the lanes of a frame's model slots with a memory, which learns from them.
+
+    Claimed symbols are coded by their claims, as a writer must; if `claimed` is false, by what they have beside them.
+    """
+    intervals: list[list[tuple[int, int]]] = [[] for _ in slots]
+
+    def choose(slot: int, row: Row) -> int:
+        symbol = slots[slot][len(intervals[slot])]
+        flagged = [flag.symbol for flag in row.flags]
+        number = flagged.index(symbol) if claimed and symbol in flagged else len(flagged) + symbol
+        intervals[slot].append((row.starts[number], row.starts[number + 1] - row.starts[number]))
+        return number
+
+    memory.frame([len(symbols) for symbols in slots], choose)
+    return [_lane(coded, slot_check) for coded, slot_check in zip(intervals, slot_checks, strict=True)]
+
+
+def _lane(intervals: Sequence[tuple[int, int]], slot_check: int) -> bytes:
+    """Return the lane of a slot whose symbols have these starts and frequencies (EXACT.md section 6, writing)."""
     state = (1 << 8) + slot_check
     words: list[int] = []
     for start, frequency in reversed(intervals):

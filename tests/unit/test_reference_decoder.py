@@ -51,7 +51,7 @@ def models(digest: bytes) -> bytes:
 
 
 def packed(content: bytes, slot_tokens: int | None = None) -> bytes:
-    return api.compress(content, model=str(TINY_EXACT), slot_tokens=slot_tokens, options=QUIET)
+    return api.compress(content, model=str(TINY_EXACT), slot_tokens=slot_tokens, group_frames=0, options=QUIET)
 
 
 def noise(size: int) -> bytes:

@@ -1,0 +1,1 @@
+ÓSPC5Ô™üÜGDFJ‚LÈZPiPQRSTUVWXYZ[\]^_`abcdefghijklmnopqrstuvwxyz{|}~€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸŒÉÔ

@@ -1,0 +1,1 @@
+ÓSPC5Ô™üÜGDFJ‚0ÈZP PQRSTUVWXYZ[\]^_`abcdefghijklmnopqrstuvwxyz{|}~€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸyF;

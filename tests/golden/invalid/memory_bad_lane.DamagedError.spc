@@ -1,0 +1,1 @@
+ÓSPC5Ô™üÜGDFJ‚,ÈZPýPQRSTUVWXYZ[\]^_`abcdefghijklmnopqrstuvwxyz{|}~€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸmu <

@@ -1,0 +1,1 @@
+ÓSPC5Ô™üÜGDFJ‚9ÈZP¨PQRSTUVWXYZ[\]^_`abcdefghijklmnopqrstuvwxyz{|}~€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸŽI4

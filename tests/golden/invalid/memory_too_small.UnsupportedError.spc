@@ -1,0 +1,1 @@
+ÓSPC5Ô™üÜGDFJ‚)ÈZPãPQRSTUVWXYZ[\]^_`abcdefghijklmnopqrstuvwxyz{|}~€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ0Áë
