@@ -29,10 +29,13 @@ COMMANDS = dict(commands(program))
 
 
 def test_levels() -> None:
-    rows = re.findall(r"^\| `-(\d)`( \(default\))? \| (\d+) \|$", README, re.MULTILINE)
-    assert [(int(level), bool(default), int(tokens)) for level, default, tokens in rows] == [
-        (level, level == DEFAULT_LEVEL, level_params(level).slot_tokens) for level in range(1, 10)
-    ]
+    rows = re.findall(r"^\| `-(\d)`( \(default\))? \| (\d+) \| (\d+) \| (\d+|no memory) \|$", README, re.MULTILINE)
+    params = [level_params(level) for level in range(1, 10)]
+    assert rows == [
+        (str(level), " (default)" * (level == DEFAULT_LEVEL), str(own.slot_tokens), str(own.frame_slots),
+         str(own.group_frames or "no memory"))
+        for level, own in enumerate(params, 1)
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", COMMANDS)
