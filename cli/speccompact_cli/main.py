@@ -10,7 +10,6 @@ from typing import NoReturn
 
 import click
 
-from speccompact_cli.allocator import keep_freed_memory
 from speccompact_cli.console import Console, silence_output
 from speccompact_cli.exit_codes import SUCCESS, Stopped, exit_code
 from speccompact_cli.reports import report_failure
@@ -123,7 +122,6 @@ def main() -> NoReturn:
         if stream is not None:
             # A name or remark that the terminal's encoding lacks is shown escaped; it must not end the program.
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
-    keep_freed_memory()
     sys.exit(run())
 
 
