@@ -41,7 +41,11 @@ def test_a_kernel_is_compiled_again_when_one_that_it_calls_has_changed(tmp_path:
     def run(more: int) -> str:
         scalars.write_text(plain + HELPER.format(more=more), "utf-8")
         os.utime(scalars, (1, 1))
-        environment = os.environ | {"PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+        environment = os.environ | {
+            "PYTHONPATH": str(tmp_path),
+            "NUMBA_CACHE_DIR": str(tmp_path / "cache"),
+            "PYTHONDONTWRITEBYTECODE": "1",  # Python's own cache goes by time and size, too
+        }
         done = subprocess.run(
             [sys.executable, "-c", PROGRAM], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
         )
