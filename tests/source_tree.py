@@ -1,10 +1,13 @@
 """The product's modules as source text, for tests that read the tree instead of running it."""
 
 import ast
+import importlib.util
 import re
+import sys
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 
 ROOT = Path(__file__).resolve().parent.parent
 ARCHITECTURE = ROOT / "ARCHITECTURE.md"
@@ -69,3 +72,14 @@ def table_rows(heading: str) -> list[list[str]]:
     assert match is not None, f"ARCHITECTURE.md has no section {heading!r}"
     lines = [line for line in match.group(1).splitlines() if line.startswith("|")]
     return [[cell.strip().replace("`", "") for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+def load_script(name: str) -> ModuleType:
+    """Return a script of docs/ as a module; its dataclasses need it among the loaded ones."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module

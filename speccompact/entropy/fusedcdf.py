@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from speccompact.entropy.cdf import SPLIT_BITS, Claims, Tiling
-from speccompact.exact.fusedscalar import Array, Integer, jit
+from speccompact.exact.fusedscalar import Array, Integer, jit, largest_of
 from speccompact.params import ESCAPE_BITS
 
 _BLOCK = 256
@@ -56,14 +56,6 @@ def _share(part: Integer, total: Integer, mass: Integer) -> Integer:
 
 
 @jit
-def _top(scores: Array) -> Integer:
-    top = scores[0]
-    for v in range(scores.shape[0]):
-        top = max(top, scores[v])
-    return top
-
-
-@jit
 def _weigh(scores: Array, top: Integer, exp2: Array) -> Integer:
     """Sum of the weights of some tokens of a row; differences of scores stay below 2**31."""
     total = np.int64(0)
@@ -77,7 +69,7 @@ def _weigh(scores: Array, top: Integer, exp2: Array) -> Integer:
 def _weigh_all(scores: Array, symbols: Array, exp2: Array, best: Array, total: Array, found: Array) -> None:
     vocab = scores.shape[1]
     for r in range(scores.shape[0]):
-        top = _top(scores[r])
+        top = largest_of(scores[r])
         total[r] = _weigh(scores[r], top, exp2)
         v = np.int64(0)
         while scores[r, v] != top:
@@ -127,7 +119,7 @@ def _intervals(
             starts[r] = escape_start + (symbol - vocab) * escape
             frequencies[r] = escape
             continue
-        top, base = _top(scores[r]), sizes[r].sum()
+        top, base = largest_of(scores[r]), sizes[r].sum()
         lower = _unclaimed(scores[r], claims[r], 0, symbol, top, exp2)
         upper = lower + _unclaimed(scores[r], claims[r], symbol, symbol + 1, top, exp2)
         total = upper + _unclaimed(scores[r], claims[r], symbol + 1, vocab, top, exp2)
@@ -159,7 +151,7 @@ def _find(
             rank = (point - escape_start) // escape
             symbols[r], starts[r], frequencies[r] = vocab + rank, escape_start + rank * escape, escape
             continue
-        top = _top(scores[r])
+        top = largest_of(scores[r])
         total = np.int64(0)
         for b in range(blocks):
             sums[b] = _unclaimed(scores[r], claims[r], b * _BLOCK, min((b + 1) * _BLOCK, vocab), top, exp2)

@@ -39,6 +39,15 @@ def _source_digest() -> str:
 
 
 @jit
+def largest_of(row: Array) -> Integer:
+    """Return the largest of one or more numbers."""
+    largest = row[0]
+    for i in range(row.shape[0]):
+        largest = max(largest, row[i])
+    return largest
+
+
+@jit
 def bit_length(x: Integer) -> Integer:
     """See `fixedpoint.bit_length`; x >= 0."""
     bits = np.int64(0)

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from speccompact.exact.fixedpoint import INT8_MAX, SCORE_LIMIT, exp2_weights, floor_div, shift_round
-from speccompact.exact.fusedscalar import Array, Integer, isqrt, jit, reciprocal_of
+from speccompact.exact.fusedscalar import Array, Integer, isqrt, jit, largest_of, reciprocal_of
 from speccompact.exact.matmul import Product, prepare
 
 ROWS: Final = 8192
@@ -219,12 +219,12 @@ def _gradients_on_device(
 def _gradients(scores: Array, symbols: Array, total: Array, exp2: Array, entries: Array, sizes: Array) -> None:
     for r in range(scores.shape[0]):
         enough = (total[r] * LEAST + (1 << GRADIENT_BITS) - 1) >> GRADIENT_BITS
-        top = _largest(scores[r])
+        top = largest_of(scores[r])
         least = top - _farthest(enough, exp2)
         size = 0
         for start in range(0, scores.shape[1], _BLOCK):
             block = scores[r, start : start + _BLOCK]
-            if _largest(block) < least and not start <= symbols[r] < start + _BLOCK:
+            if largest_of(block) < least and not start <= symbols[r] < start + _BLOCK:
                 continue
             for i in range(block.shape[0]):
                 came = start + i == symbols[r]
@@ -236,14 +236,6 @@ def _gradients(scores: Array, symbols: Array, total: Array, exp2: Array, entries
                     entries[r, size, 1] = slope + (1 << GRADIENT_BITS) if came else slope
                     size += 1
         sizes[r] = size
-
-
-@jit
-def _largest(scores: Array) -> Integer:
-    largest = scores[0]
-    for v in range(scores.shape[0]):
-        largest = max(largest, scores[v])
-    return largest
 
 
 @jit

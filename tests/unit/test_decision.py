@@ -1,27 +1,12 @@
 """docs/decision.py: the table of right and wrong guesses."""
 
-import importlib.util
-import sys
-from types import ModuleType
-
 import pytest
 
-from tests.source_tree import ROOT
+from tests.source_tree import load_script
 from tests.tiny_model import TINY_EXACT
 from tests.tiny_text import READING
 
-
-def load() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("decision", ROOT / "docs" / "decision.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["decision"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-decision = load()
+decision = load_script("decision")
 
 
 def test_frames_are_coded_to_the_end_and_judged() -> None:

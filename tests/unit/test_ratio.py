@@ -1,30 +1,16 @@
 """docs/ratio.tsv: sizes of archives to the byte. A change of bytes that it does not tell of fails here."""
 
 import hashlib
-import importlib.util
-import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
 from speccompact.modelstore.registry import DEFAULT_MODEL
-from tests.source_tree import ROOT
+from tests.source_tree import ROOT, load_script
 from tests.tiny_model import GOLDEN, TINY_DIGEST, TINY_EXACT
 
-
-def load() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("ratio", ROOT / "docs" / "ratio.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["ratio"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-ratio = load()
+ratio = load_script("ratio")
 ROWS = sorted(ratio.read_results().items())
 TINY_ROWS = [row for row in ROWS if row[0].model == "tiny"]
 SAMPLE_ROWS = [row for row in ROWS if row[0].model == DEFAULT_MODEL and (ROOT / "samples" / row[0].file).exists()]
