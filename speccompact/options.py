@@ -1,11 +1,13 @@
 """Runtime options: nothing here changes a byte of the output, only time and memory."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from speccompact.errors import ArgumentError
 
 Kernels = Literal["auto", "torch", "numba"]
+DrafterName = Literal["none", "suffix", "hybrid"]
+DEFAULT_DRAFTER: DrafterName = "hybrid"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +22,8 @@ class Options:
         groups: groups of frames that are decoded at once where a seekable archive is decompressed or verified as a
             whole, each with a part of the threads and each with the memory that one takes. Ranges, salvage and
             `speccompact.open` decode one after the other.
+        drafter: what proposes tokens while decompressing: "none", "suffix" (what followed the same tokens before) or
+            "hybrid", the best of what there is.
         window: tokens of every slot that one target pass scores while compressing; 0 means automatic.
     """
 
@@ -28,6 +32,7 @@ class Options:
     kernels: Kernels = "auto"
     window: int = 0
     groups: int = 1
+    drafter: DrafterName = DEFAULT_DRAFTER
 
     def __post_init__(self) -> None:
         if self.threads < 0:
@@ -38,3 +43,5 @@ class Options:
             raise ArgumentError(f"window is {self.window}; choose 0 (automatic) or more")
         if self.kernels not in ("auto", "torch", "numba"):
             raise ArgumentError(f'kernels is "{self.kernels}"; choose auto, torch or numba')
+        if self.drafter not in get_args(DrafterName):
+            raise ArgumentError(f'drafter is "{self.drafter}"; choose {", ".join(get_args(DrafterName))}')

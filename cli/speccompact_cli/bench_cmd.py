@@ -5,6 +5,7 @@ import json
 import click
 
 from speccompact.modelstore.registry import DEFAULT_MODEL
+from speccompact.options import DrafterName
 from speccompact.params import DEFAULT_LEVEL
 from speccompact_cli.bench_table import bench_lines
 from speccompact_cli.exit_codes import SUCCESS
@@ -12,6 +13,7 @@ from speccompact_cli.naming import shown
 from speccompact_cli.progress import Activity
 from speccompact_cli.shared_options import (
     coding_options,
+    drafter_option,
     files_argument,
     make_console,
     make_options,
@@ -28,6 +30,7 @@ from speccompact_cli.shared_options import (
 @click.option("--decode/--no-decode", default=True, show_default=True, help="Decompress and compare, too.")
 @coding_options
 @running_options
+@drafter_option
 @verbosity_options
 def bench_command(
     files: tuple[str, ...],
@@ -41,6 +44,7 @@ def bench_command(
     group: int | None,
     threads: int,
     device: str,
+    drafter: DrafterName,
     quiet: bool,
     verbose: bool,
 ) -> int:
@@ -56,7 +60,7 @@ def bench_command(
         model=model or DEFAULT_MODEL,
         slot_tokens=slot_tokens,
         group_frames=group,
-        options=make_options(threads, device),
+        options=make_options(threads, device, drafter=drafter),
     )
     with Activity(make_console(quiet, verbose)) as activity:
         report = bench(

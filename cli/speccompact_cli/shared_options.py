@@ -1,14 +1,14 @@
 """Options that several commands share, and what they mean together."""
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import click
 
 from speccompact.container.limits import Limits
 from speccompact.errors import ArgumentError
 from speccompact.modelstore.registry import DEFAULT_MODEL
-from speccompact.options import Options
+from speccompact.options import DEFAULT_DRAFTER, DrafterName, Options
 from speccompact.params import DEFAULT_LEVEL, MAX_SLOT_TOKENS, MIN_SLOT_TOKENS
 from speccompact_cli.console import DETAILED, NORMAL, QUIET, Console, output_is_terminal
 
@@ -92,6 +92,17 @@ def parallel_option(function: F) -> F:
     )(function)
 
 
+def drafter_option(function: F) -> F:
+    """--drafter."""
+    return click.option(
+        "--drafter",
+        type=click.Choice(get_args(DrafterName)),
+        default=DEFAULT_DRAFTER,
+        show_default=True,
+        help="What proposes tokens while decoding.",
+    )(function)
+
+
 def limit_options(function: F) -> F:
     """--max-output."""
     return click.option(
@@ -104,7 +115,7 @@ def make_limits(max_output: int | None) -> Limits:
     return Limits(output_bytes=max_output)
 
 
-def make_options(threads: int, device: str, groups: int = 1) -> Options:
+def make_options(threads: int, device: str, groups: int = 1, drafter: DrafterName = DEFAULT_DRAFTER) -> Options:
     """Return the library's runtime options.
 
     Raises:
@@ -113,7 +124,7 @@ def make_options(threads: int, device: str, groups: int = 1) -> Options:
     kind, _, index = device.partition(":")
     if kind not in ("cpu", "cuda") or (index and not index.isdecimal()):
         raise ArgumentError(f'--device is "{device}"; choose cpu, cuda or cuda:N')
-    return Options(threads=threads, device=device, groups=groups)
+    return Options(threads=threads, device=device, groups=groups, drafter=drafter)
 
 
 def make_console(quiet: bool, verbose: bool, *, to_stdout: bool = False) -> Console:

@@ -124,8 +124,8 @@ class StreamDecompressor:
         position = start
         self._expect(max(0, stop - start))
         while position < stop:
-            frame, content, passes = decoder.decode(frames.find(position))
-            self._tally.add_frame(frame.head, passes)
+            frame, content, effort = decoder.decode(frames.find(position))
+            self._tally.add_decoded(frame.head, effort)
             self._write(content[position - frame.content_start : stop - frame.content_start])
             position = frame.content_start + len(content)
         self._tally.parts = len(frames.parts)
@@ -177,9 +177,9 @@ class StreamDecompressor:
             self._progress(frame.offset + frame.compressed_bytes * done // max(tokens, 1))
 
         ahead = self._ahead.take(frame, tick) if self._ahead else None
-        content, passes = ahead or self._decoder.decode(frame, data, tick)
+        content, effort = ahead or self._decoder.decode(frame, data, tick)
         reader.accept(frame, data, content)
-        self._tally.add_frame(frame.head, passes)
+        self._tally.add_decoded(frame.head, effort)
         self._progress(reader.source.offset)
         return content
 

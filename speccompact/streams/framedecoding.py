@@ -11,6 +11,7 @@ from speccompact.container.locating import FrameMap, frame_at
 from speccompact.container.source import Source
 from speccompact.errors import DamagedError, FormatError, ModelDamagedError, UnsupportedError
 from speccompact.params import EXACT_VERSION, MAX_TABLE_BITS, MEMORY_VERSION, MIN_TABLE_BITS, PRECISION
+from speccompact.speculative.effort import Effort
 from speccompact.streams.engine import Engine, Engines, SlotMemory
 from speccompact.streams.framecodec import decode_frame
 
@@ -27,8 +28,8 @@ class FrameDecoder:
         self._memory: SlotMemory | None = None
         self._part = 0
 
-    def decode(self, frame: Frame, data: bytes, tick: Callable[[int], None] | None = None) -> tuple[bytes, int]:
-        """Return the content of a frame, whose frame check the caller compares, and the target passes spent.
+    def decode(self, frame: Frame, data: bytes, tick: Callable[[int], None] | None = None) -> tuple[bytes, Effort]:
+        """Return the content of a frame, whose frame check the caller compares, and what it has cost.
 
         Args:
             data: the compressed bytes of the frame.
@@ -80,22 +81,22 @@ class SeekingDecoder:
         self._decoder = FrameDecoder(engines)
         self._last = -1  # the frame with model slots that was decoded last: the memory stands at its end
 
-    def decode(self, number: int) -> tuple[Frame, bytes, int]:
-        """Return a frame, its content, checked, and the target passes spent on all frames that had to be decoded.
+    def decode(self, number: int) -> tuple[Frame, bytes, Effort]:
+        """Return a frame, its content, checked, and what all frames have cost that had to be decoded.
 
         Raises:
             FormatError: it, or one before it in its group, is damaged.
             ModelError: its model is missing or damaged.
         """
         frame, data = self._frame(number)
-        passes = 0
+        effort = Effort()
         needed, stands = self._needed(number, frame)
         if frame.head.goes_on and not stands:
             self._decoder.forget()
         for before in needed:
-            passes += self._decode(before, *self._frame(before))[1]
+            effort += self._decode(before, *self._frame(before))[1]
         content, own = self._decode(number, frame, data)
-        return frame, content, passes + own
+        return frame, content, effort + own
 
     def _needed(self, number: int, frame: Frame) -> tuple[list[int], bool]:
         """Return the frames before one that have to be decoded first, in order, and whether they follow the memory."""
@@ -116,12 +117,12 @@ class SeekingDecoder:
     def _frame(self, number: int) -> tuple[Frame, bytes]:
         return frame_at(self._source, self._limits, self._frames, number)
 
-    def _decode(self, number: int, frame: Frame, data: bytes) -> tuple[bytes, int]:
+    def _decode(self, number: int, frame: Frame, data: bytes) -> tuple[bytes, Effort]:
         last, self._last = self._last, -1
-        content, passes = self._decoder.decode(frame, data)
+        content, effort = self._decoder.decode(frame, data)
         frame.verify(data, content)
         self._last = number if frame.head.count(Kind.MODEL) else last
-        return content, passes
+        return content, effort
 
 
 def _find_engine(engines: Engines, model: ModelIdentity | None) -> Engine:

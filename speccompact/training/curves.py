@@ -23,17 +23,20 @@ def require_plots() -> None:
         raise ArgumentError("training draws its curves with matplotlib: install speccompact with the extra [train]")
 
 
-def draw(path: Path, lines: Sequence[Line]) -> None:
+def draw(path: Path, lines: Sequence[Line], loss_name: str, loss_label: str, figure_label: str) -> None:
     """Draw the curves of a run.
 
     Args:
         path: of the PNG.
         lines: see `metrics.MetricsFile`.
+        loss_name: what the lines call the loss.
+        loss_label: what the picture calls it.
+        figure_label: what the picture calls the figures of held-out text, whose change is drawn.
     """
     from matplotlib import colormaps  # an extra, and slow to load
     from matplotlib.figure import Figure
 
-    steps = [line for line in lines if "bits" in line]
+    steps = [line for line in lines if loss_name in line]
     measured = [line for line in lines if "held_out" in line]
     figure = Figure(_SIZE, layout="constrained")
     loss, kinds = figure.subplots(2, 1, sharex=True)
@@ -41,10 +44,10 @@ def draw(path: Path, lines: Sequence[Line]) -> None:
     groups = [steps[start : start + block] for start in range(0, len(steps), block)]
     loss.plot(
         [group[-1]["tokens"] for group in groups],
-        [sum(line["bits"] for line in group) / len(group) for group in groups],
+        [sum(line[loss_name] for line in group) / len(group) for group in groups],
         color="tab:blue",
     )
-    loss.set(ylabel="bits per token, training")
+    loss.set(ylabel=loss_label)
     rates = loss.twinx()
     rates.plot([line["tokens"] for line in steps], [line["learning_rate"] for line in steps], color="0.75")
     rates.set(ylabel="learning rate (grey)")
@@ -59,13 +62,13 @@ def draw(path: Path, lines: Sequence[Line]) -> None:
         kinds.plot(tokens, means, color="black", linewidth=2.5, label="mean")
         figure.legend(fontsize="small", loc="outside right center")
     kinds.axhline(0, color="0.75")
-    kinds.set(ylabel="held-out bits against the start, %", xlabel="tokens")
+    kinds.set(ylabel=f"{figure_label} against the start, %", xlabel="tokens")
     with temporary(path.parent) as place:
         figure.savefig(place, format="png", dpi=100, metadata={"Software": ""})
         commit(place, path)
 
 
-def _label(kind: str, bits: float) -> str:
+def _label(kind: str, figure: float) -> str:
     """Return a kind as text of a legend, which takes no broken Unicode, reads formulas, and hides a leading "_"."""
     name = kind.encode("utf-8", "backslashreplace").decode().replace("$", r"\$")
-    return f"{bits:.3f} bpb at first: {name}"
+    return f"{figure:.3f} at first: {name}"

@@ -75,6 +75,18 @@ class Network(nn.Module):
         Returns:
             A float32 scalar, bits, differentiable in the trainable parameters.
         """
+        hidden, head = self.hidden(batch, rounding)
+        return code_length(hidden, head, batch.targets)
+
+    def hidden(self, batch: Batch, rounding: bool) -> tuple[Tensor, Tensor]:
+        """What the scores are products of.
+
+        Args:
+            batch, rounding: as for `bits`.
+
+        Returns:
+            (tokens, hidden) and (vocab, hidden).
+        """
         x = functional.embedding(batch.inputs, self.embed).float()
         positions = torch.cat([torch.arange(length) for length in batch.lengths]).to(x.device)
         angles = positions[:, None, None] * self._rates
@@ -84,7 +96,7 @@ class Network(nn.Module):
         hidden, head = _norm(x, self.config.rms_eps), self.head
         if rounding:
             hidden, head = rounded(hidden), rounded(head)
-        return code_length(hidden, head, batch.targets)
+        return hidden, head
 
     def fuse(self) -> None:
         """From now on compile what lies between matrix products into fused loops, where gradients are wanted.

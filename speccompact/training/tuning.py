@@ -10,14 +10,15 @@
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from speccompact.errors import ArgumentError, ModelError
+from speccompact.errors import ArgumentError
 from speccompact.modelstore.adapterfile import Adapter, read_adapter, write_adapter
 from speccompact.modelstore.checkpoints import Checkpoint
 from speccompact.modelstore.download import Progress, file_sha256, no_progress
@@ -29,16 +30,18 @@ from speccompact.options import Options
 from speccompact.text.tokenizer import Tokenizer
 from speccompact.text.vocabulary import Vocabulary
 from speccompact.training import provenance
-from speccompact.training.corpus import Corpus, mixture, open_corpus
+from speccompact.training.batch import Batch
 from speccompact.training.curves import draw, require_plots
-from speccompact.training.evaluation import changes, mean_change, slices
-from speccompact.training.metrics import Line, MetricsFile
+from speccompact.training.evaluation import changes, evaluate, mean_change
+from speccompact.training.metrics import Line
 from speccompact.training.network import Network
 from speccompact.training.resuming import choose_checkpoint, refuse_occupied
-from speccompact.training.sampling import Cutter, SequenceStream
-from speccompact.training.trainer import Report, Trainer, Watch, make_optimiser
+from speccompact.training.runs import Material, carry_out, measured_slices, open_material
+from speccompact.training.sampling import SequenceStream
+from speccompact.training.schedule import Schedule
+from speccompact.training.trainer import Report, Watch, make_optimiser
 from speccompact.training.trainoptions import TrainOptions
-from speccompact.training.trainstate import RunState, load_state
+from speccompact.training.trainstate import RunState
 
 ADAPTER, CURVES, PROVENANCE = "adapter.safetensors", "curves.png", "provenance.json"
 
@@ -133,12 +136,11 @@ def tune(
         torch.set_num_threads(options.threads)
     watch(Report("reading", 0, options.tokens, None, None, None, None))
     tokenizer = Tokenizer(base.tokenizer, Vocabulary(base.tokenizer.token_bytes(), base.tokenizer.special_ids))
-    corpus = open_corpus(corpus_folder, held_out, tokenizer, options.length)
-    shares = mixture(corpus.training, options.mix)
+    material = open_material(corpus_folder, held_out, tokenizer, options)
     base_digest = fingerprint(base)
     same = {
-        "corpus": corpus.digest(),
-        "held_out": corpus.held_digest(),
+        "corpus": material.corpus.digest(),
+        "held_out": material.corpus.held_digest(),
         "model": base_digest,
         "start": file_sha256(start) if start is not None else None,
     } | options.settings()
@@ -148,55 +150,54 @@ def tune(
     if options.compile:
         network.fuse()
     optimiser = make_optimiser(network, options.learning_rate)
-    cutter = Cutter(tokenizer)
-    measured = slices(
-        corpus.held_out,
-        cutter,
-        length=options.measured_length,
-        micro_batch=options.passed_at_once,
-        tokens=options.evaluate_tokens,
+    subject = _Tuning(network, options.schedule(), measured_slices(material, options), first, device)
+    stream = SequenceStream(material.corpus.training, material.shares, material.cutter, options.sampling())
+    state, lines, parts = carry_out(
+        out, subject, optimiser, stream, options, same, chosen, watch=watch, stopping=stopping
     )
-    if not any(measured.values()):
-        raise ArgumentError("held_out text is needed to measure with, and what is held out is no text")
-    stream = SequenceStream(corpus.training, shares, cutter, options.sampling())
-    state = RunState(0, options.tokens, same, stream.state(), stream.consumed(), [], 0.0)
-    out.mkdir(parents=True, exist_ok=True)
-    metrics = MetricsFile(out / "metrics.jsonl")
-    if chosen is not None:
-        state = load_state(chosen, network, optimiser)
-        state.total = options.tokens
-        try:
-            stream.restore(state.stream)
-        except (AttributeError, LookupError, TypeError, ValueError):
-            raise ModelError(f"{chosen}: damaged checkpoint: its place in the corpus makes no sense") from None
-    metrics.resume(state.step if chosen is not None else -1, provenance.conditions(device, options))
-    trainer = Trainer(
-        network,
-        optimiser,
-        stream,
-        measured,
-        options.schedule(),
-        state,
-        out,
-        start=first,
-        evaluation_steps=options.evaluation_steps,
-        checkpoint_seconds=60 * options.checkpoint_minutes,
-        watch=watch,
-        stopping=stopping,
-    )
-    trainer.run()
 
     adapter = None
     if options.rank is not None:
         adapter = out / ADAPTER
         write_adapter(adapter, Adapter(options.rank, network.scale, base_digest, network.factors(), {}), dtype="I8")
-    lines, parts = metrics.read()
-    draw(out / CURVES, lines)
+    draw(out / CURVES, lines, "bits", "bits per token, training", "held-out bits")
     tokens = state.step * options.batch
     tuned = Tuned(adapter, tokens, state.evaluations[0][1], state.evaluations[-1][1], state.seconds)
     model = {"name": base_name, "fingerprint": base_digest}
-    provenance.write_json(out / PROVENANCE, _provenance(tuned, corpus, shares, state, options, model, parts))
+    provenance.write_json(out / PROVENANCE, _provenance(tuned, material, state, options, model, parts))
     return tuned
+
+
+class _Tuning:
+    """The subject of a run: adapters, or every weight, by the bits of the text."""
+
+    loss_name = "bits"
+
+    def __init__(
+        self,
+        network: Network,
+        schedule: Schedule,
+        measured: Mapping[str, Sequence[Batch]],
+        start: Adapter | None,
+        device: torch.device,
+    ) -> None:
+        self.network = network
+        self._tuned, self._schedule, self._measured = network, schedule, measured
+        self._start, self._device = start, device
+
+    def begin(self) -> None:
+        """Put the adapter in that the run starts from: the model without it is what results are compared with."""
+        if self._start is not None:
+            self._tuned.take_factors(self._start)
+
+    def loss(self, batch: Batch, step: int) -> Tensor:
+        return self._tuned.bits(batch, self._schedule.rounding(step))
+
+    def conditions(self, step: int) -> Line:
+        return {"rounding": self._schedule.rounding(step)}
+
+    def measure(self, pause: Callable[[], None]) -> dict[str, float]:
+        return evaluate(self._tuned, self._measured, self._device, pause)
 
 
 def _read_start(path: Path, base: Checkpoint, options: TrainOptions) -> Adapter:
@@ -220,13 +221,13 @@ def _require_compiler() -> None:
 
 def _provenance(
     tuned: Tuned,
-    corpus: Corpus,
-    shares: dict[str, float],
+    material: Material,
     state: RunState,
     options: TrainOptions,
     model: dict[str, str],
     parts: list[Line],
 ) -> dict[str, Any]:
+    corpus = material.corpus
     return {
         "format": provenance.FORMAT,
         "command": provenance.command_line(
@@ -236,12 +237,7 @@ def _provenance(
         "start_sha256": state.settings.get("start"),
         "settings": {"tokens": options.tokens} | options.settings(),
         "parts": parts,
-        "corpus": {
-            "sha256": corpus.digest(),
-            "shares": shares,
-            "files": provenance.list_files(corpus.files),
-        },
-        "held_out": {"sha256": corpus.held_digest(), "files": provenance.list_files(corpus.held_files)},
+        **provenance.texts(corpus, material.shares),
         "result": tuned.to_json()
         | {
             "steps": state.step,

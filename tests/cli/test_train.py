@@ -10,7 +10,7 @@ import pytest
 from speccompact.training.trainer import Report
 from speccompact_cli.exit_codes import MODEL, SIGNAL_BASE, SUCCESS, USAGE
 from speccompact_cli.main import run
-from speccompact_cli.train_cmd import StopRequest, progress_line
+from speccompact_cli.train_common import StopRequest, progress_line
 from tests.cli.processes import outcome, own_environment, spawn
 from tests.tiny_corpus import write_home
 
@@ -143,5 +143,5 @@ def test_progress_line() -> None:
     assert progress_line(first) == "reading    0%  0/1000 tokens"
     later = Report("training", 500, 1000, 2.5, -3.0, 120.0, 75.0)
     assert progress_line(later) == (
-        "training   50%  500/1000 tokens  120 tokens/s  2.500 bits/token  held-out -3.00 %  1:15 left"
+        "training   50%  500/1000 tokens  120 tokens/s  loss 2.500  held-out -3.00 %  1:15 left"
     )

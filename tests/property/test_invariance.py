@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import cache
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -9,16 +10,21 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from speccompact.codec import Codec
 from speccompact.entropy.cdf import Tiling
 from speccompact.exact.cache import Cache, Rows, Span
 from speccompact.exact.transformer import Transformer, choose_kernels
 from speccompact.memory.predictor import Asked, Predictor
-from speccompact.options import Kernels
+from speccompact.options import DrafterName, Kernels, Options
 from speccompact.params import PRECISION
 from speccompact.slotbatch import DecodedSlot
 from speccompact.speculative.drafter import Drafter
+from speccompact.speculative.suffix import SuffixDrafter
 from tests.exact_inputs import weights
+from tests.tiny_model import tiny
 from tests.tiny_slots import (
+    QUIET,
+    Adversary,
     PerfectDrafter,
     RandomDrafter,
     Symbols,
@@ -41,8 +47,15 @@ def lanes() -> list[bytes]:
     return encode(SLOTS)
 
 
-def decoded(slots: Sequence[Symbols], payloads: Sequence[bytes], drafter: Drafter | None, threads: int = 1) -> None:
-    for slot, result in zip(slots, codec(drafter, threads=threads).decode(coded(slots, payloads)), strict=True):
+def decoded(
+    slots: Sequence[Symbols],
+    payloads: Sequence[bytes],
+    drafter: Drafter | None,
+    threads: int = 1,
+    kernels: Kernels = "auto",
+) -> None:
+    coder = codec(drafter, threads=threads, kernels=kernels)
+    for slot, result in zip(slots, coder.decode(coded(slots, payloads)), strict=True):
         assert isinstance(result, DecodedSlot)
         assert result.symbols.tolist() == slot.tolist()
 
@@ -85,16 +98,31 @@ def test_order_and_choice(order: list[int], count: int, window: int) -> None:
     assert [slot.payload for slot in found] == [lanes()[i] for i in chosen]
 
 
-@pytest.mark.parametrize("drafter", ["none", "random", "perfect", "half right"])
+@pytest.mark.parametrize("drafter", ["none", "random", "perfect", "half right", "adversary", "suffix"])
 @pytest.mark.parametrize("threads", [1, 2])
-def test_drafters(drafter: str, threads: int) -> None:
+@pytest.mark.parametrize("kernels", ["torch", "numba"])
+def test_drafters(drafter: str, threads: int, kernels: Kernels) -> None:
     drafters = {
         "none": None,
         "random": RandomDrafter(7),
         "perfect": PerfectDrafter(SLOTS, 8),
         "half right": PerfectDrafter(SLOTS, 9, wrong=2),
+        "adversary": Adversary(SLOTS),
+        "suffix": SuffixDrafter(),
     }
-    decoded(SLOTS, lanes(), drafters[drafter], threads)
+    decoded(SLOTS, lanes(), drafters[drafter], threads, kernels)
+
+
+@pytest.mark.parametrize("name", get_args(DrafterName))
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_drafters_by_name(name: DrafterName, threads: int) -> None:
+    """With a controller, which goes by the time that passes take; a second batch finds what the first has left."""
+    coder = Codec(tiny(QUIET)[0], Options(threads=threads, drafter=name))
+    for _ in range(2):
+        results = coder.decode(coded(SLOTS, lanes()))
+        assert [result.symbols.tolist() for result in results if isinstance(result, DecodedSlot)] == [
+            slot.tolist() for slot in SLOTS
+        ]
 
 
 def test_a_lane_of_the_reference_decodes_with_the_fused_kernels_and_back() -> None:

@@ -15,11 +15,11 @@ LINES = [
 
 @pytest.mark.parametrize("lines", [LINES, LINES[:1], []])
 def test_a_png_is_drawn(tmp_path: Path, lines: list[dict[str, object]]) -> None:
-    draw(tmp_path / "x.png", lines)
+    draw(tmp_path / "x.png", lines, "bits", "bits per token", "bits")
     data = (tmp_path / "x.png").read_bytes()
     assert data.startswith(b"\x89PNG")
     assert [path.name for path in tmp_path.iterdir()] == ["x.png"]
-    draw(tmp_path / "x.png", lines)
+    draw(tmp_path / "x.png", lines, "bits", "bits per token", "bits")
     assert (tmp_path / "x.png").read_bytes() == data
 
 
@@ -35,12 +35,12 @@ def test_kinds_of_any_name_are_in_the_legend(tmp_path: Path, monkeypatch: pytest
 
     monkeypatch.setattr(Figure, "legend", noted)
     kinds = {r"$\nonsense$": 1.0, "_hidden": 2.0, "\udcff": 3.0}
-    draw(tmp_path / "x.png", [{"step": 0, "tokens": 0, "held_out": kinds}])
+    draw(tmp_path / "x.png", [{"step": 0, "tokens": 0, "held_out": kinds}], "bits", "bits per token", "bits")
     texts = [text.get_text() for text in figures[0].get_texts()]
     assert texts == [
-        r"1.000 bpb at first: \$\nonsense\$",
-        "2.000 bpb at first: _hidden",
-        r"3.000 bpb at first: \udcff",
+        r"1.000 at first: \$\nonsense\$",
+        "2.000 at first: _hidden",
+        r"3.000 at first: \udcff",
         "mean",
     ]
 

@@ -1,5 +1,7 @@
 """Frames with a memory on the tiny model: back again, smaller, and the same however they are computed."""
 
+from typing import get_args
+
 import numpy as np
 import pytest
 
@@ -8,10 +10,23 @@ from speccompact.errors import DamagedError
 from speccompact.exact.tables import log2_table
 from speccompact.memory.group import GroupMemory, next_border
 from speccompact.memory.logodds import FRAC_ODDS
-from speccompact.options import Kernels
+from speccompact.options import DrafterName, Kernels, Options
 from speccompact.slotbatch import DecodedSlot
+from speccompact.speculative.drafter import Drafter
+from speccompact.speculative.suffix import SuffixDrafter
 from speccompact.streams.engine import CodedSlot
-from tests.tiny_slots import PerfectDrafter, RandomDrafter, Symbols, codec, coded, text_symbols, wild_symbols
+from tests.tiny_model import tiny
+from tests.tiny_slots import (
+    QUIET,
+    Adversary,
+    PerfectDrafter,
+    RandomDrafter,
+    Symbols,
+    codec,
+    coded,
+    text_symbols,
+    wild_symbols,
+)
 
 LOG2 = log2_table(12, FRAC_ODDS)
 FRAMES = [
@@ -55,10 +70,23 @@ def test_nothing_but_positions_counts(kernels: Kernels, window: int, threads: in
     assert encode(coder, FRAMES) == LANES
 
 
-@pytest.mark.parametrize("drafter", [RandomDrafter(1), PerfectDrafter(FRAMES[0] + FRAMES[1], 8, 3)])
+@pytest.mark.parametrize("drafter", ["random", "half right", "adversary", "suffix"])
 @pytest.mark.parametrize("threads", [1, 3])
-def test_drafts_change_nothing(drafter: RandomDrafter | PerfectDrafter, threads: int) -> None:
-    check(codec(drafter, threads=threads))
+@pytest.mark.parametrize("kernels", ["torch", "numba"])
+def test_drafts_change_nothing(drafter: str, threads: int, kernels: Kernels) -> None:
+    slots = FRAMES[0] + FRAMES[1]
+    drafters: dict[str, Drafter] = {
+        "random": RandomDrafter(1),
+        "half right": PerfectDrafter(slots, 8, 3),
+        "adversary": Adversary(slots),
+        "suffix": SuffixDrafter(),
+    }
+    check(codec(drafters[drafter], threads=threads, kernels=kernels))
+
+
+@pytest.mark.parametrize("name", get_args(DrafterName))
+def test_drafters_by_name_change_nothing(name: DrafterName) -> None:
+    check(Codec(tiny(QUIET)[0], Options(threads=2, drafter=name)))
 
 
 def test_what_is_repeated_costs_little() -> None:

@@ -1,0 +1,93 @@
+"""The drafter `block`: a small network that drafts a block of symbols for all slots in one forward pass."""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import numpy.typing as npt
+
+from speccompact.errors import ModelError
+from speccompact.speculative import blockkernel
+from speccompact.speculative.blockfile import BlockWeights
+from speccompact.speculative.blockkernel import BlockKernel
+from speccompact.speculative.blocknet import BlockNet
+from speccompact.speculative.drafter import NOTHING, Draft, Slot
+from speccompact.text.vocabulary import Vocabulary
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float32]
+
+FLOOR = 0.02
+"""Chance below which a position is not worth its time, even where rows of a target pass cost nothing."""
+
+KIND = "block"
+
+_SHARE = 8
+"""Slots for which another thread is worth while."""
+
+
+class BlockDrafter:
+    """Drafts by a network; it remembers nothing of slots.
+
+    Attributes:
+        floor: positions that are reached with less than this chance are not drafted. Who knows the price of a row may
+            set it before any pass.
+    """
+
+    def __init__(self, weights: BlockWeights, vocabulary: Vocabulary, floor: float = FLOOR, threads: int = 1) -> None:
+        """Make the network ready.
+
+        Args:
+            weights: trained for this vocabulary.
+            vocabulary: that of the target.
+            floor: see the attributes.
+            threads: that share the slots, where the compiled kernel can be used.
+
+        Raises:
+            ModelError: the network is for another vocabulary.
+        """
+        if weights.vocabulary_digest != vocabulary.digest().hex():
+            raise ModelError("the block drafter was made for another vocabulary; train one with `train drafter`")
+        self._net: BlockKernel | BlockNet = BlockKernel(weights) if blockkernel.available() else BlockNet(weights)
+        self._threads = threads if isinstance(self._net, BlockKernel) else 1
+        self._pool = ThreadPoolExecutor(threads, "speccompact-block") if self._threads > 1 else None
+        self._window = weights.shape.window
+        self._none = weights.shape.vocabulary
+        self.floor = floor
+
+    def begin(self, capacity: int) -> None:
+        """Do nothing: slots leave nothing behind."""
+
+    def propose(self, slots: Sequence[Slot], limits: Sequence[int]) -> list[Draft]:
+        """Draft for all slots in one forward pass."""
+        asked = [number for number, limit in enumerate(limits) if limit > 0]
+        drafts = [NOTHING] * len(slots)
+        if not asked:
+            return drafts
+        windows = self._windows([slots[number] for number in asked])
+        symbols, chances, lengths = self._draft(windows, np.array([limits[number] for number in asked]))
+        said = symbols.astype(np.int32)
+        for row, (number, length) in enumerate(zip(asked, lengths.tolist(), strict=True)):
+            drafts[number] = Draft(said[row, :length], chances[row, :length], KIND)
+        return drafts
+
+    def _draft(self, windows: Ints, limits: Ints) -> tuple[Ints, Floats, Ints]:
+        """Run the network, on several threads where there are slots enough."""
+        count = min(self._threads, max(1, len(windows) // _SHARE))
+        if self._pool is None or count == 1:
+            return self._net.draft(windows, limits, self.floor)
+        parts = zip(np.array_split(windows, count), np.array_split(limits, count), strict=True)
+        futures = [self._pool.submit(self._net.draft, *part, self.floor) for part in parts]
+        symbols, chances, lengths = zip(*(future.result() for future in futures), strict=True)
+        return np.concatenate(symbols), np.concatenate(chances), np.concatenate(lengths)
+
+    def learn(self, slots: Sequence[Slot], drafts: Sequence[Draft], settled: Sequence[int]) -> None:
+        """Do nothing: what there is to learn was learned before."""
+
+    def _windows(self, slots: Sequence[Slot]) -> Ints:
+        """Return the last symbols of slots, oldest first. Escapes, and what is not there, are read as no symbol."""
+        windows = np.full((len(slots), self._window), self._none, np.int64)
+        for window, slot in zip(windows, slots, strict=True):
+            last = slot.symbols[-self._window :]
+            window[self._window - len(last) :] = last
+        return np.minimum(windows, self._none, out=windows)

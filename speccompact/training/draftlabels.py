@@ -1,0 +1,202 @@
+"""Soft labels: what a target expects at each token of some text, its likeliest tokens only, computed once and kept.
+
+    targets     (tokens,) I32         the text, sequence after sequence
+    lengths     (sequences,) I32      tokens of each
+    symbols     (tokens, top) I32     the target's likeliest tokens, likeliest first, given the text before
+    chances     (tokens, top) F16     their probabilities; what is missing to 1 is the rest's
+
+`write_labels` and `read_labels` are inverse but for the rounding of chances.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from speccompact.errors import ArgumentError, ModelError
+from speccompact.modelstore.safetensors import SafetensorsFile
+from speccompact.modelstore.storefiles import commit, temporary
+from speccompact.training.batch import START_TOKEN, Batch
+from speccompact.training.network import Network
+
+_KEY = "speccompact.labels"
+_DTYPES = {"targets": "I32", "lengths": "I32", "symbols": "I32", "chances": "F16"}
+_ROWS = 256  # whose scores are held at once
+
+
+@dataclass(frozen=True)
+class LabelledBatch(Batch):
+    """A batch with what a target expects.
+
+    Attributes:
+        symbols: (tokens, top) int64.
+        chances: (tokens, top) float32.
+    """
+
+    symbols: Tensor
+    chances: Tensor
+
+    def to(self, device: torch.device) -> "LabelledBatch":
+        """Return itself: what is trained with labels is trained on the CPU."""
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """A file of labels.
+
+    Attributes:
+        model: fingerprint of the target.
+        tensors: arrays by name, as in the file.
+    """
+
+    model: str
+    tensors: dict[str, npt.NDArray[Any]]
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the text."""
+        return len(self.tensors["targets"])
+
+
+def label(network: Network, batch: Batch, top: int) -> tuple[Tensor, Tensor]:
+    """Ask a target about every token of a batch.
+
+    Args:
+        network: the target.
+        batch: on its device.
+        top: likeliest tokens that are kept.
+
+    Returns:
+        symbols (tokens, top) int32 and chances (tokens, top) float16, on the CPU.
+    """
+    with torch.no_grad(), torch.autocast(batch.inputs.device.type, torch.bfloat16):
+        hidden, head = network.hidden(batch, rounding=False)
+        head = head.to(torch.bfloat16)
+        found = []
+        for start in range(0, len(hidden), _ROWS):
+            scores = hidden[start : start + _ROWS].to(torch.bfloat16) @ head.T
+            best = scores.topk(top)
+            chances = (best.values.float() - scores.float().logsumexp(-1, keepdim=True)).exp()
+            found.append((best.indices.int().cpu(), chances.half().cpu()))
+    return torch.cat([symbols for symbols, _ in found]), torch.cat([chances for _, chances in found])
+
+
+def write_labels(path: Path, model: str, parts: Sequence[tuple[Batch, Tensor, Tensor]]) -> None:
+    """Write batches with what `label` said of each.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    tensors = {
+        "targets": torch.cat([batch.targets for batch, _, _ in parts]).int(),
+        "lengths": torch.tensor([length for batch, _, _ in parts for length in batch.lengths], dtype=torch.int32),
+        "symbols": torch.cat([symbols for _, symbols, _ in parts]),
+        "chances": torch.cat([chances for _, _, chances in parts]),
+    }
+    with temporary(path.parent) as place:
+        mode = place.stat().st_mode
+        save_file(tensors, place, {_KEY: json.dumps({"model": model})})
+        place.chmod(mode)  # the library's files are private
+        commit(place, path)
+
+
+def read_labels(path: Path, vocabulary: int) -> Labels:
+    """Open a file of labels; its arrays stay on disk until they are read.
+
+    Args:
+        path: of the file.
+        vocabulary: tokens that there are.
+
+    Raises:
+        ModelError: it cannot be read, or is none of this vocabulary.
+    """
+    file = SafetensorsFile(path)
+    try:
+        model = json.loads(file.metadata[_KEY])["model"]
+    except (KeyError, TypeError, ValueError, RecursionError):
+        raise ModelError(f"{path}: no file of labels of this release") from None
+    if {name: place.dtype for name, place in file.tensors.items()} != _DTYPES or type(model) is not str:
+        raise ModelError(f"{path}: damaged labels: arrays are missing, or of other types")
+    tensors = {name: file.view(name) for name in _DTYPES}
+    targets, lengths, symbols, chances = tensors.values()
+    count = len(targets)
+    fits = targets.ndim == lengths.ndim == 1 and symbols.ndim == 2 and symbols.shape == chances.shape
+    if not fits or len(symbols) != count or not symbols.size or int(lengths.sum()) != count or int(lengths.min()) < 1:
+        raise ModelError(f"{path}: damaged labels: arrays do not fit together")
+    for name in ("targets", "symbols"):
+        if int(tensors[name].min()) < 0 or int(tensors[name].max()) >= vocabulary:
+            raise ModelError(f"{path}: the labels are of another vocabulary")
+    return Labels(model, tensors)
+
+
+class LabelStream:
+    """Batches of labelled text without end: its sequences in a seeded order, again and again."""
+
+    def __init__(self, labels: Labels, batch: int, micro_batch: int, seed: int) -> None:
+        """Start at the beginning.
+
+        Args:
+            labels: the text.
+            batch: tokens of a step, a multiple of `micro_batch`.
+            micro_batch: tokens of a batch. The last sequence of each is cut to that, and its rest left out.
+            seed: of the order.
+
+        Raises:
+            ArgumentError: there is too little text.
+        """
+        if labels.tokens < micro_batch:
+            raise ArgumentError(f"labels hold {labels.tokens} tokens; {micro_batch} pass the network at once")
+        self._labels, self._batch, self._micro_batch, self._seed = labels, batch, micro_batch, seed
+        lengths = labels.tensors["lengths"].astype(np.int64)
+        self._lengths, self._starts = lengths, np.cumsum(lengths) - lengths
+        self._drawn = self._tokens = 0
+        self._order: tuple[int, npt.NDArray[np.int64]] | None = None
+
+    def state(self) -> dict[str, Any]:
+        """Return where the stream is, as JSON."""
+        return {"drawn": self._drawn, "tokens": self._tokens}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on where another stream of the same labels and options was."""
+        self._drawn, self._tokens = int(state["drawn"]), int(state["tokens"])
+
+    def consumed(self) -> dict[str, int]:
+        """Return the tokens that batches have held so far."""
+        return {"labels": self._tokens}
+
+    def next_step(self) -> list[Batch]:
+        """Return the micro-batches of one step."""
+        return [self._next() for _ in range(self._batch // self._micro_batch)]
+
+    def _next(self) -> Batch:
+        places, lengths, left = [], [], self._micro_batch
+        while left:
+            sequence = self._sequence(self._drawn)
+            self._drawn += 1
+            start, length = int(self._starts[sequence]), min(left, int(self._lengths[sequence]))
+            places.append(np.arange(start, start + length))
+            lengths.append(length)
+            left -= length
+        self._tokens += self._micro_batch
+        rows, tensors = np.concatenate(places), self._labels.tensors
+        targets = torch.from_numpy(tensors["targets"][rows].astype(np.int64))
+        inputs = targets.roll(1)
+        inputs[torch.tensor([0, *lengths[:-1]]).cumsum(0)] = START_TOKEN
+        symbols = torch.from_numpy(tensors["symbols"][rows].astype(np.int64))
+        chances = torch.from_numpy(tensors["chances"][rows].astype(np.float32))
+        return LabelledBatch(inputs, targets, tuple(lengths), 0, symbols, chances)
+
+    def _sequence(self, number: int) -> int:
+        """Return which sequence is drawn as a certain number."""
+        turn, place = divmod(number, len(self._lengths))
+        if self._order is None or self._order[0] != turn:
+            self._order = turn, np.random.default_rng([self._seed, turn]).permutation(len(self._lengths))
+        return int(self._order[1][place])

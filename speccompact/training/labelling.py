@@ -1,0 +1,70 @@
+"""From a corpus to a file of soft labels: everything that `speccompact train labels` does."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from speccompact.errors import ArgumentError
+from speccompact.modelstore.checkpoints import Checkpoint
+from speccompact.modelstore.merging import fingerprint
+from speccompact.text.tokenizer import Tokenizer
+from speccompact.text.vocabulary import Vocabulary
+from speccompact.training.draftlabels import label, write_labels
+from speccompact.training.network import Network
+from speccompact.training.runs import open_material
+from speccompact.training.sampling import SequenceStream
+from speccompact.training.trainer import Interrupted, Report, Watch
+from speccompact.training.trainoptions import TrainOptions
+
+
+def make_labels(
+    corpus_folder: Path,
+    out: Path,
+    base: Checkpoint,
+    options: TrainOptions,
+    top: int,
+    *,
+    watch: Watch,
+    stopping: Callable[[], bool],
+) -> int:
+    """Ask a target about text as drafters are trained on it, and write what it expects. All is held in memory.
+
+    Args:
+        corpus_folder: see `corpus.open_corpus`; what a run would hold out of it is not labelled.
+        out: file of the labels.
+        base: the target, as a float model.
+        options: those that say which text, mixed how.
+        top: likeliest tokens that are kept.
+        watch: told how far it is.
+        stopping: whether somebody wants it to end.
+
+    Returns:
+        Tokens that were labelled.
+
+    Raises:
+        trainer.Interrupted: it was asked to stop; nothing is written.
+        ArgumentError: an option or the corpus does not allow it.
+        OSError: a file cannot be read or written.
+    """
+    if not 1 <= top <= base.config.vocab:
+        raise ArgumentError(f"top is {top}; choose 1 to {base.config.vocab}")
+    if options.length > base.config.context:
+        raise ArgumentError(f"length is {options.length}, but the model was made for {base.config.context} tokens")
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    watch(Report("reading", 0, options.tokens, None, None, None, None))
+    vocabulary = Vocabulary(base.tokenizer.token_bytes(), base.tokenizer.special_ids)
+    material = open_material(corpus_folder, None, Tokenizer(base.tokenizer, vocabulary), options)
+    stream = SequenceStream(material.corpus.training, material.shares, material.cutter, options.sampling())
+    network = Network(base, 1, 1.0, options.seed)  # adapters that nobody has trained change nothing
+    parts, tokens = [], 0
+    while tokens < options.tokens:
+        for batch in stream.next_step():
+            if stopping():
+                raise Interrupted
+            parts.append((batch, *label(network, batch, top)))
+            tokens += len(batch.targets)
+            watch(Report("labelling", tokens, options.tokens, None, None, None, None))
+    write_labels(out, fingerprint(base), parts)
+    return tokens

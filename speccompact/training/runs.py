@@ -1,0 +1,120 @@
+"""What all runs of training have in common: the text that they read, and the way from a start to an end."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from speccompact.errors import ArgumentError, ModelError
+from speccompact.text.tokenizer import Tokenizer
+from speccompact.training import provenance
+from speccompact.training.batch import Batch
+from speccompact.training.corpus import Corpus, mixture, open_corpus
+from speccompact.training.evaluation import slices
+from speccompact.training.metrics import Line, MetricsFile
+from speccompact.training.prefetch import Stream
+from speccompact.training.sampling import Cutter
+from speccompact.training.trainer import Subject, Trainer, Watch
+from speccompact.training.trainoptions import TrainOptions
+from speccompact.training.trainstate import RunState, load_state
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """What a run reads.
+
+    Attributes:
+        corpus: the text.
+        shares: of the training tokens, by kind.
+        cutter: makes sequences of it.
+    """
+
+    corpus: Corpus
+    shares: Mapping[str, float]
+    cutter: Cutter
+
+
+def open_material(folder: Path, held_out: Path | None, tokenizer: Tokenizer, options: TrainOptions) -> Material:
+    """Read a corpus through; see `corpus.open_corpus` for arguments and errors."""
+    corpus = open_corpus(folder, held_out, tokenizer, options.length)
+    return Material(corpus, mixture(corpus.training, options.mix), Cutter(tokenizer))
+
+
+def measured_slices(material: Material, options: TrainOptions) -> dict[str, list[Batch]]:
+    """Return what each kind is measured with.
+
+    Raises:
+        ArgumentError: there is no text to measure with.
+    """
+    measured = slices(
+        material.corpus.held_out,
+        material.cutter,
+        length=options.measured_length,
+        micro_batch=options.passed_at_once,
+        tokens=options.evaluate_tokens,
+    )
+    if not any(measured.values()):
+        raise ArgumentError("held_out text is needed to measure with, and what is held out is no text")
+    return measured
+
+
+def carry_out(
+    out: Path,
+    subject: Subject,
+    optimiser: torch.optim.Optimizer,
+    stream: Stream,
+    options: TrainOptions,
+    same: Mapping[str, Any],
+    chosen: Path | None,
+    *,
+    watch: Watch,
+    stopping: Callable[[], bool],
+) -> tuple[RunState, list[Line], list[Line]]:
+    """Train to the end, from the beginning or from a checkpoint.
+
+    Args:
+        out: folder of the results, made where it is missing.
+        subject: what is trained.
+        optimiser: of its parameters.
+        stream: at its beginning.
+        options: see there.
+        same: what must stay the same for a run to go on.
+        chosen: the checkpoint to go on from, if any.
+        watch: told how far the run is.
+        stopping: whether somebody wants the run to end.
+
+    Returns:
+        Where the run has come to, and what `MetricsFile.read` returns.
+
+    Raises:
+        Interrupted, ArgumentError, LimitError, ModelError, OSError: see `Trainer.run` and `trainstate.load_state`.
+    """
+    state = RunState(0, options.tokens, dict(same), stream.state(), stream.consumed(), [], 0.0)
+    out.mkdir(parents=True, exist_ok=True)
+    metrics = MetricsFile(out / "metrics.jsonl")
+    if chosen is not None:
+        state = load_state(chosen, subject.network, optimiser)
+        state.total = options.tokens
+        try:
+            stream.restore(state.stream)
+        except (AttributeError, LookupError, TypeError, ValueError):
+            raise ModelError(f"{chosen}: damaged checkpoint: its place in the corpus makes no sense") from None
+    device = next(subject.network.parameters()).device
+    metrics.resume(state.step if chosen is not None else -1, provenance.conditions(device, options))
+    trainer = Trainer(
+        subject,
+        optimiser,
+        stream,
+        options.schedule(),
+        state,
+        out,
+        evaluation_steps=options.evaluation_steps,
+        checkpoint_seconds=60 * options.checkpoint_minutes,
+        watch=watch,
+        stopping=stopping,
+    )
+    trainer.run()
+    lines, parts = metrics.read()
+    return state, lines, parts

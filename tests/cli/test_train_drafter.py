@@ -1,0 +1,66 @@
+"""`speccompact train drafter` and `train labels`, in this process."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from speccompact_cli.exit_codes import SUCCESS, USAGE
+from speccompact_cli.main import run
+from tests.tiny_corpus import write_home
+
+FAST = (
+    *("--batch=256", "--micro-batch=256", "--length=64", "--learning-rate=0.01", "--evaluate-tokens=128"),
+    *("--listed=100", "--counted=2000", "--embed=8", "--width=16", "--inner=16", "--rank=8", "--threads=1"),
+)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a corpus and a model."""
+    return write_home(tmp_path_factory.mktemp("home"))
+
+
+def arguments(home: Path, out: Path, *more: str) -> list[str]:
+    model = str(home / "tiny.gguf")
+    start = ["train", "drafter", "--corpus", str(home / "corpus"), "-o", str(out), "--model", model]
+    return [*start, "--tokens=1024", *FAST, *more]
+
+
+def test_train(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(arguments(home, tmp_path / "out")) == SUCCESS
+    said = capsys.readouterr()
+    assert [line.split()[0] for line in said.out.splitlines()] == ["kind", "logs", "prose", "text", "mean"]
+    assert run(arguments(home, tmp_path / "out", "--resume", "--loss=kl")) == USAGE
+    assert "--loss is kl, but the run began with tvp" in capsys.readouterr().err
+
+
+def test_labels_and_json(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    labels = str(tmp_path / "labels")
+    asked = ["train", "labels", "--corpus", str(home / "corpus"), "-o", labels, "--model", str(home / "tiny.gguf")]
+    assert run([*asked, "--tokens=512", "--batch=256", "--length=64", "--top=4"]) == SUCCESS
+    assert "512 tokens; next: speccompact train drafter --labels" in capsys.readouterr().err
+    assert run(arguments(home, tmp_path / "out", "--labels", labels, "--json", "-q", "--loss=lk")) == SUCCESS
+    result = json.loads(capsys.readouterr().out)
+    assert set(result) == {"tokens", "seconds", "mean_tokens_per_pass", "trust_bits", "held_out"}
+    assert set(result["held_out"]["prose"]) == {"tokens_per_pass", "acceptance"}
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--loss=l2"], '--loss is "l2"; choose one of'),
+        (["--weights=l2"], '--weights is "l2"; choose one of'),
+        (["--stride=0"], "--stride is 0"),
+        (["--corpus=/nowhere"], "/nowhere: no such folder"),
+        (["--resume"], "--resume finds no checkpoint"),
+    ],
+)
+def test_errors_are_one_line(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], more: list[str], message: str
+) -> None:
+    assert run(arguments(home, tmp_path / "out", *more)) == USAGE
+    said = capsys.readouterr()
+    assert (said.out, said.err.count("\n")) == ("", 1)
+    assert message in said.err
+    assert not (tmp_path / "out").exists()
