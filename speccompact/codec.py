@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Protocol
 
 import numpy as np
@@ -69,8 +69,12 @@ class Codec:
         self.target = target
         self.passes = 0
         self._options, self._workers = options, Workers(options.threads)
-        self._make_drafting = drafting or partial(make_drafting, options.drafter)
-        self._drafting = self._make_drafting()
+        self._make_drafting = drafting or partial(make_drafting, target.vocabulary, options)
+
+    @cached_property
+    def _drafting(self) -> Drafting:
+        """Made when something is decoded: encoding needs no weights of a drafter."""
+        return self._make_drafting()
 
     @property
     def effort(self) -> Effort:

@@ -6,7 +6,7 @@ from typing import Literal, get_args
 from speccompact.errors import ArgumentError
 
 Kernels = Literal["auto", "torch", "numba"]
-DrafterName = Literal["none", "suffix", "hybrid"]
+DrafterName = Literal["none", "suffix", "block", "model", "hybrid"]
 DEFAULT_DRAFTER: DrafterName = "hybrid"
 
 
@@ -22,8 +22,12 @@ class Options:
         groups: groups of frames that are decoded at once where a seekable archive is decompressed or verified as a
             whole, each with a part of the threads and each with the memory that one takes. Ranges, salvage and
             `speccompact.open` decode one after the other.
-        drafter: what proposes tokens while decompressing: "none", "suffix" (what followed the same tokens before) or
-            "hybrid", the best of what there is.
+        drafter: what proposes tokens while decompressing: "none", "suffix" (what followed the same tokens before),
+            "block" (a small network, a block of tokens at once), "model" (a small language model) or "hybrid", for
+            each slot the better of suffix and block. Where there are no weights for the vocabulary of an archive,
+            suffix stands in, and the statistics say so.
+        drafter_file: the weights of the drafter: for block and hybrid a file by `train drafter`, for model the name
+            of a model in the store or an exact model file; empty for what ships with the package.
         window: tokens of every slot that one target pass scores while compressing; 0 means automatic.
     """
 
@@ -33,6 +37,7 @@ class Options:
     window: int = 0
     groups: int = 1
     drafter: DrafterName = DEFAULT_DRAFTER
+    drafter_file: str = ""
 
     def __post_init__(self) -> None:
         if self.threads < 0:

@@ -14,7 +14,7 @@ from speccompact_cli.naming import STANDARD, restored_name, shown
 from speccompact_cli.progress import Progress, amount, duration
 from speccompact_cli.reports import describe_drafts, describe_loss, describe_salvage, describe_work
 from speccompact_cli.shared_options import (
-    drafter_option,
+    drafter_options,
     files_argument,
     limit_options,
     make_console,
@@ -62,7 +62,7 @@ def parse_range(_context: click.Context, parameter: click.Parameter, value: str 
 @output_options
 @running_options
 @parallel_option
-@drafter_option
+@drafter_options
 @verbosity_options
 def decompress_command(
     files: tuple[str, ...],
@@ -78,6 +78,7 @@ def decompress_command(
     device: str,
     parallel: int,
     drafter: DrafterName,
+    drafter_file: str,
     quiet: bool,
     verbose: bool,
 ) -> int:
@@ -88,7 +89,7 @@ def decompress_command(
         raise ArgumentError("--range and --salvage exclude each other; salvage the whole archive first")
     if remove and (salvage or byte_range is not None):
         raise ArgumentError("--rm would lose what --salvage or --range leave out")
-    options, limits = make_options(threads, device, parallel, drafter), make_limits(max_output)
+    options, limits = make_options(threads, device, parallel, drafter, drafter_file), make_limits(max_output)
     paths = inputs(files)
     console = make_console(quiet, verbose, to_stdout=to_stdout or output == STANDARD or STANDARD in paths)
 

@@ -40,6 +40,7 @@ def describe_drafts(summary: Summary) -> str:
         f"  {summary.tokens} tokens in {summary.passes} passes: {per_pass:.2f} tokens per pass;"
         f" {effort.target_s:.2f} s in the model, {effort.draft_s:.2f} s in drafting"
     ]
+    lines += [f"  {note}" for note in effort.notes]
     for name, made in effort.drafts.items():
         lines.append(f"  {name}: {sum(made.right)} of {sum(made.proposed)} drafted tokens were right")
         lines.append("    position   drafts  reached  right")

@@ -35,14 +35,15 @@ def output_options(function: F) -> F:
     return function
 
 
+def quiet_option(function: F) -> F:
+    """-q."""
+    return click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")(function)
+
+
 def verbosity_options(function: F) -> F:
     """-q and -v."""
-    for option in (
-        click.option("-v", "--verbose", is_flag=True, help="Say more on standard error."),
-        click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors."),
-    ):
-        function = option(function)
-    return function
+    verbose = click.option("-v", "--verbose", is_flag=True, help="Say more on standard error.")
+    return quiet_option(verbose(function))
 
 
 def coding_options(function: F) -> F:
@@ -92,15 +93,25 @@ def parallel_option(function: F) -> F:
     )(function)
 
 
-def drafter_option(function: F) -> F:
-    """--drafter."""
-    return click.option(
-        "--drafter",
-        type=click.Choice(get_args(DrafterName)),
-        default=DEFAULT_DRAFTER,
-        show_default=True,
-        help="What proposes tokens while decoding.",
-    )(function)
+def drafter_options(function: F) -> F:
+    """--drafter, --drafter-file."""
+    for option in (
+        click.option(
+            "--drafter-file",
+            default="",
+            metavar="FILE",
+            help="Its weights, or the name of a model for --drafter model [default: those that ship].",
+        ),
+        click.option(
+            "--drafter",
+            type=click.Choice(get_args(DrafterName)),
+            default=DEFAULT_DRAFTER,
+            show_default=True,
+            help="What proposes tokens while decoding.",
+        ),
+    ):
+        function = option(function)
+    return function
 
 
 def limit_options(function: F) -> F:
@@ -115,7 +126,9 @@ def make_limits(max_output: int | None) -> Limits:
     return Limits(output_bytes=max_output)
 
 
-def make_options(threads: int, device: str, groups: int = 1, drafter: DrafterName = DEFAULT_DRAFTER) -> Options:
+def make_options(
+    threads: int, device: str, groups: int = 1, drafter: DrafterName = DEFAULT_DRAFTER, drafter_file: str = ""
+) -> Options:
     """Return the library's runtime options.
 
     Raises:
@@ -124,10 +137,10 @@ def make_options(threads: int, device: str, groups: int = 1, drafter: DrafterNam
     kind, _, index = device.partition(":")
     if kind not in ("cpu", "cuda") or (index and not index.isdecimal()):
         raise ArgumentError(f'--device is "{device}"; choose cpu, cuda or cuda:N')
-    return Options(threads=threads, device=device, groups=groups, drafter=drafter)
+    return Options(threads=threads, device=device, groups=groups, drafter=drafter, drafter_file=drafter_file)
 
 
-def make_console(quiet: bool, verbose: bool, *, to_stdout: bool = False) -> Console:
+def make_console(quiet: bool, verbose: bool = False, *, to_stdout: bool = False) -> Console:
     """Return what a command speaks through.
 
     Where the result goes to standard output, remarks need -v, and a terminal there is not drawn on.

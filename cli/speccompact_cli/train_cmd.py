@@ -11,7 +11,7 @@ from speccompact.errors import ArgumentError
 from speccompact_cli.exit_codes import SUCCESS, Stopped
 from speccompact_cli.naming import shown
 from speccompact_cli.progress import StageProgress
-from speccompact_cli.shared_options import make_console, make_options, running_options, verbosity_options
+from speccompact_cli.shared_options import make_console, make_options, quiet_option, running_options
 from speccompact_cli.train_common import StopRequest, TrainProgress, corpus_options, parse_mix
 from speccompact_cli.train_drafter_cmd import drafter_command
 from speccompact_cli.train_labels_cmd import labels_command
@@ -35,7 +35,7 @@ train_command.add_command(labels_command)
 @click.option("--rounding-from", default=0.8, show_default=True, metavar="X", help="Share of the run without rounding.")
 @click.option("--compile", is_flag=True, help="Fuse loops first: faster after a minute, needs a C++ compiler.")
 @running_options
-@verbosity_options
+@quiet_option
 def adapter_command(
     corpus: str,
     output: str,
@@ -50,7 +50,6 @@ def adapter_command(
     threads: int,
     device: str,
     quiet: bool,
-    verbose: bool,
     **settings: Any,
 ) -> int:
     """Train an adapter on the text in a folder, for ``models convert --adapter``.
@@ -67,7 +66,7 @@ def adapter_command(
     if full or rank is not None:
         settings["rank"] = rank
     options = TrainOptions(mix=parse_mix(mix), threads=threads, device=device, **settings)
-    console, stop = make_console(quiet, verbose), StopRequest()
+    console, stop = make_console(quiet), StopRequest()
     fetching = StageProgress(console, shown(model))
     try:
         base, name = load_base(model, fetching)

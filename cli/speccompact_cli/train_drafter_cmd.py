@@ -10,7 +10,7 @@ import click
 from speccompact_cli.exit_codes import SUCCESS, Stopped
 from speccompact_cli.naming import shown
 from speccompact_cli.progress import StageProgress
-from speccompact_cli.shared_options import make_console, make_options, running_options, verbosity_options
+from speccompact_cli.shared_options import make_console, make_options, quiet_option, running_options
 from speccompact_cli.train_common import StopRequest, TrainProgress, corpus_options, parse_mix
 
 
@@ -34,7 +34,7 @@ from speccompact_cli.train_common import StopRequest, TrainProgress, corpus_opti
 )
 @click.option("--trust", default=32, show_default=True, metavar="N", help="Width of what judges drafts.")
 @running_options
-@verbosity_options
+@quiet_option
 def drafter_command(
     corpus: str,
     output: str,
@@ -47,7 +47,6 @@ def drafter_command(
     threads: int,
     device: str,
     quiet: bool,
-    verbose: bool,
     **settings: Any,
 ) -> int:
     """Train a drafter on the text in a folder, for the tokenizer of a model.
@@ -64,7 +63,7 @@ def drafter_command(
     own = {name: settings.pop(name) for name in list(settings) if name in DraftOptions.__slots__}
     run = TrainOptions(rank=None, rounding_from=1.0, mix=parse_mix(mix), threads=threads, device=device, **settings)
     options = DraftOptions(run, **own)
-    console, stop = make_console(quiet, verbose), StopRequest()
+    console, stop = make_console(quiet), StopRequest()
     fetching = StageProgress(console, shown(model))
     try:
         base, name = load_base(model, fetching)

@@ -9,7 +9,7 @@ from speccompact.modelstore.registry import DEFAULT_MODEL
 from speccompact_cli.exit_codes import SUCCESS, Stopped
 from speccompact_cli.naming import shown
 from speccompact_cli.progress import StageProgress
-from speccompact_cli.shared_options import make_console, make_options, running_options, verbosity_options
+from speccompact_cli.shared_options import make_console, make_options, quiet_option, running_options
 from speccompact_cli.train_common import StopRequest, TrainProgress, parse_mix
 
 
@@ -25,7 +25,7 @@ from speccompact_cli.train_common import StopRequest, TrainProgress, parse_mix
 @click.option("--batch", default=4096, show_default=True, metavar="N", help="Tokens in memory at once.")
 @click.option("--seed", default=0, show_default=True, metavar="N", help="Of everything random.")
 @running_options
-@verbosity_options
+@quiet_option
 def labels_command(
     corpus: str,
     output: str,
@@ -40,7 +40,6 @@ def labels_command(
     threads: int,
     device: str,
     quiet: bool,
-    verbose: bool,
 ) -> int:
     """Keep what a model expects at every token of some text, for ``train drafter --labels``."""
     from speccompact.training.labelling import make_labels  # loads torch: only when it runs
@@ -60,7 +59,7 @@ def labels_command(
         seed=seed,
         threads=threads,
     )
-    console, stop = make_console(quiet, verbose), StopRequest()
+    console, stop = make_console(quiet), StopRequest()
     fetching = StageProgress(console, shown(model))
     try:
         base, _ = load_base(model, fetching)

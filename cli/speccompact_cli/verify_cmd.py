@@ -13,7 +13,7 @@ from speccompact_cli.naming import shown
 from speccompact_cli.progress import Progress, amount, duration
 from speccompact_cli.reports import describe_work
 from speccompact_cli.shared_options import (
-    drafter_option,
+    drafter_options,
     files_argument,
     limit_options,
     make_console,
@@ -30,7 +30,7 @@ from speccompact_cli.shared_options import (
 @limit_options
 @running_options
 @parallel_option
-@drafter_option
+@drafter_options
 @verbosity_options
 def verify_command(
     files: tuple[str, ...],
@@ -39,11 +39,12 @@ def verify_command(
     device: str,
     parallel: int,
     drafter: DrafterName,
+    drafter_file: str,
     quiet: bool,
     verbose: bool,
 ) -> int:
     """Decode each FILE and check everything in it, writing nothing."""
-    options, limits = make_options(threads, device, parallel, drafter), make_limits(max_output)
+    options, limits = make_options(threads, device, parallel, drafter, drafter_file), make_limits(max_output)
     console = make_console(quiet, verbose)
 
     def verify_one(path: str) -> int:

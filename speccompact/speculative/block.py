@@ -11,6 +11,7 @@ from speccompact.speculative import blockkernel
 from speccompact.speculative.blockfile import BlockWeights
 from speccompact.speculative.blockkernel import BlockKernel
 from speccompact.speculative.blocknet import BlockNet
+from speccompact.speculative.calibrating import Calibration
 from speccompact.speculative.drafter import NOTHING, Draft, Slot
 from speccompact.text.vocabulary import Vocabulary
 
@@ -27,7 +28,7 @@ _SHARE = 8
 
 
 class BlockDrafter:
-    """Drafts by a network; it remembers nothing of slots.
+    """Drafts by a network; of slots it remembers nothing but what came of its last drafts.
 
     Attributes:
         floor: positions that are reached with less than this chance are not drafted. Who knows the price of a row may
@@ -53,6 +54,7 @@ class BlockDrafter:
         self._pool = ThreadPoolExecutor(threads, "speccompact-block") if self._threads > 1 else None
         self._window = weights.shape.window
         self._none = weights.shape.vocabulary
+        self._calibration = Calibration(weights.shape.block)
         self.floor = floor
 
     def begin(self, capacity: int) -> None:
@@ -67,8 +69,10 @@ class BlockDrafter:
         windows = self._windows([slots[number] for number in asked])
         symbols, chances, lengths = self._draft(windows, np.array([limits[number] for number in asked]))
         said = symbols.astype(np.int32)
-        for row, (number, length) in enumerate(zip(asked, lengths.tolist(), strict=True)):
-            drafts[number] = Draft(said[row, :length], chances[row, :length], KIND)
+        raw = [Draft(said[row, :length], chances[row, :length], KIND) for row, length in enumerate(lengths.tolist())]
+        corrected = self._calibration.correct([slots[number] for number in asked], raw)
+        for number, draft in zip(asked, corrected, strict=True):
+            drafts[number] = draft
         return drafts
 
     def _draft(self, windows: Ints, limits: Ints) -> tuple[Ints, Floats, Ints]:
@@ -82,7 +86,8 @@ class BlockDrafter:
         return np.concatenate(symbols), np.concatenate(chances), np.concatenate(lengths)
 
     def learn(self, slots: Sequence[Slot], drafts: Sequence[Draft], settled: Sequence[int]) -> None:
-        """Do nothing: what there is to learn was learned before."""
+        """Learn how far to trust the network; everything else was learned before."""
+        self._calibration.settle(slots)
 
     def _windows(self, slots: Sequence[Slot]) -> Ints:
         """Return the last symbols of slots, oldest first. Escapes, and what is not there, are read as no symbol."""

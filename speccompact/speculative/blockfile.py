@@ -147,6 +147,15 @@ def read_block(path: Path) -> BlockWeights:
     return BlockWeights(shape, digest, tensors)
 
 
+def vocabulary_of(path: Path) -> str:
+    """Return the digest of the vocabulary that a drafter was made for, without reading its tensors.
+
+    Raises:
+        ModelError: the file cannot be read, or is no drafter.
+    """
+    return _read_metadata(SafetensorsFile(path))[1]
+
+
 def _read_metadata(file: SafetensorsFile) -> tuple[BlockShape, str]:
     try:
         metadata: dict[str, Any] = json.loads(file.metadata[_KEY])

@@ -1,14 +1,84 @@
-"""Drafters by name."""
+"""Drafters by name, with the weights that they need.
 
-from speccompact.options import DrafterName
+What cannot be had for a vocabulary is replaced by `suffix`, which needs nothing, and the effort says why: an archive
+opens whatever drafts.
+"""
+
+from pathlib import Path
+
+from speccompact.errors import ModelError
+from speccompact.exact.transformer import choose_kernels
+from speccompact.exact.weights import load_weights
+from speccompact.modelstore import store
+from speccompact.modelstore.exactfile import read_exact_file
+from speccompact.modelstore.tokenizer_tensors import tokenizer_from_tensors
+from speccompact.options import Options
+from speccompact.parallel import available_cores
+from speccompact.speculative.block import BlockDrafter
+from speccompact.speculative.blockfile import read_block
+from speccompact.speculative.causal import ModelDrafter
 from speccompact.speculative.controller import Controller
 from speccompact.speculative.drafter import NoDrafter
 from speccompact.speculative.drafting import Drafting
+from speccompact.speculative.hybrid import HybridDrafter
+from speccompact.speculative.shipped import shipped_block
 from speccompact.speculative.suffix import SuffixDrafter
+from speccompact.text.vocabulary import Vocabulary
+
+_EXACT_SUFFIX = ".exact"
 
 
-def make_drafting(name: DrafterName) -> Drafting:
-    """Return a drafter of this name, with a controller; `hybrid` is the best that there is."""
+def make_drafting(vocabulary: Vocabulary, options: Options) -> Drafting:
+    """Return the drafter that options name, for a vocabulary, with a controller.
+
+    Raises:
+        ModelError: the file that options name cannot be read, or is no drafter.
+    """
+    name = options.drafter
     if name == "none":
         return Drafting(NoDrafter(), name)
-    return Drafting(SuffixDrafter(), "suffix", Controller())
+    if name == "suffix":
+        return Drafting(SuffixDrafter(), name, Controller())
+    made, reason = _model(vocabulary, options) if name == "model" else _block(vocabulary, options)
+    if made is None:
+        # nobody who asked for nothing special needs to hear that the default does what it can
+        silent = name == "hybrid" and not options.drafter_file
+        note = "" if silent else f"suffix drafts in place of {name}: {reason}"
+        return Drafting(SuffixDrafter(), "suffix", Controller(), note=note)
+    if name == "hybrid":
+        return Drafting(HybridDrafter(SuffixDrafter(), made), name, Controller())
+    return Drafting(made, name, Controller())
+
+
+def _block(vocabulary: Vocabulary, options: Options) -> tuple[BlockDrafter | None, str]:
+    """Return the block drafter, or why there is none."""
+    digest = vocabulary.digest().hex()
+    if not options.drafter_file:
+        weights = shipped_block(digest)
+        if weights is None:
+            return None, "no block drafter ships for this vocabulary; `speccompact train drafter` makes one"
+    else:
+        weights = read_block(Path(options.drafter_file))
+        if weights.vocabulary_digest != digest:
+            return None, f"{options.drafter_file} was made for another vocabulary"
+    return BlockDrafter(weights, vocabulary, threads=options.threads or available_cores()), ""
+
+
+def _model(vocabulary: Vocabulary, options: Options) -> tuple[ModelDrafter | None, str]:
+    """Return the small model as a drafter, or why there is none."""
+    wanted = options.drafter_file
+    if not wanted:
+        return None, "name a small model with the same vocabulary as the drafter's file"
+    if wanted.endswith(_EXACT_SUFFIX):
+        path, digest = Path(wanted), None
+        if not path.is_file():
+            raise ModelError(f"{wanted}: no such exact model file; `speccompact models list` shows the store")
+    else:
+        stored = store.find(wanted)
+        path, digest = stored.path, stored.digest
+    exact = read_exact_file(path, digest)
+    spec = tokenizer_from_tensors(exact.tensors)
+    if Vocabulary(spec.token_bytes(), spec.special_ids).digest() != vocabulary.digest():
+        return None, f"{wanted} has another vocabulary"
+    weights = load_weights(exact.metadata, exact.tensors, "cpu")
+    return ModelDrafter(weights, choose_kernels(options.kernels, "cpu")), ""

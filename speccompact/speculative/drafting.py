@@ -25,6 +25,7 @@ class Drafting:
         name: str,
         controller: Controller | None = None,
         clock: Callable[[], float] = time.perf_counter,
+        note: str = "",
     ) -> None:
         """Put a drafter to work.
 
@@ -33,8 +34,10 @@ class Drafting:
             name: under which its drafts are counted.
             controller: cuts drafts; None tries all that is proposed.
             clock: seconds.
+            note: said with the effort; empty for nothing.
         """
         self._drafter, self._name, self._controller, self._clock = drafter, name, controller, clock
+        self._notes = (note,) if note else ()
         self._symbols = 0
         self._drafts: list[Draft] = []
         self._asked = False
@@ -45,7 +48,7 @@ class Drafting:
     def effort(self) -> Effort:
         """All so far; passes are not counted here."""
         drafts = {name: Acceptance(*map(_by_position, counts)) for name, counts in self._counts.items()}
-        return Effort(0, self._target_s, self._draft_s, drafts)
+        return Effort(0, self._target_s, self._draft_s, drafts, self._notes)
 
     def begin(self, capacity: int, symbols: int) -> None:
         """Begin a batch.

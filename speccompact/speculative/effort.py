@@ -40,12 +40,14 @@ class Effort:
         passes: target passes, counted once for each slot that took part.
         target_s, draft_s: seconds of target passes and of drafting.
         drafts: acceptance by the name of the drafter.
+        notes: what was not as it was asked for, each once.
     """
 
     passes: int = 0
     target_s: float = 0.0
     draft_s: float = 0.0
     drafts: Mapping[str, Acceptance] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     def __add__(self, other: "Effort") -> "Effort":
         names = {**self.drafts, **other.drafts}
@@ -54,6 +56,7 @@ class Effort:
             self.target_s + other.target_s,
             self.draft_s + other.draft_s,
             {name: self._of(name) + other._of(name) for name in names},
+            tuple(dict.fromkeys(self.notes + other.notes)),
         )
 
     def __sub__(self, other: "Effort") -> "Effort":
@@ -62,6 +65,7 @@ class Effort:
             self.target_s - other.target_s,
             self.draft_s - other.draft_s,
             {name: self._of(name) - other._of(name) for name in self.drafts},
+            self.notes,
         )
 
     def to_json(self) -> dict[str, object]:
@@ -74,6 +78,7 @@ class Effort:
                 name: {"proposed": [*made.proposed], "reached": [*made.reached], "right": [*made.right]}
                 for name, made in self.drafts.items()
             },
+            "notes": [*self.notes],
         }
 
     def _of(self, name: str) -> Acceptance:

@@ -23,4 +23,11 @@ def test_programs_can_read_it() -> None:
         "target_s": 2.0,
         "draft_s": 0.5,
         "drafts": {"suffix": {"proposed": [3, 2], "reached": [3, 1], "right": [2, 1]}},
+        "notes": [],
     }
+
+
+def test_what_was_not_as_asked_is_said_once() -> None:
+    noted = Effort(notes=("a", "b"))
+    assert (noted + Effort(notes=("b", "c"))).notes == ("a", "b", "c")
+    assert (noted - Effort()).notes == ("a", "b")
