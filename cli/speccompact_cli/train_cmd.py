@@ -15,6 +15,7 @@ from speccompact_cli.shared_options import make_console, make_options, quiet_opt
 from speccompact_cli.train_common import StopRequest, TrainProgress, corpus_options, parse_mix
 from speccompact_cli.train_drafter_cmd import drafter_command
 from speccompact_cli.train_labels_cmd import labels_command
+from speccompact_cli.train_model_cmd import model_command
 
 
 @click.group("train")
@@ -24,6 +25,7 @@ def train_command() -> None:
 
 train_command.add_command(drafter_command)
 train_command.add_command(labels_command)
+train_command.add_command(model_command)
 
 
 @train_command.command("adapter")

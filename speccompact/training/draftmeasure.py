@@ -64,7 +64,7 @@ def try_drafts(
                 pause()
                 parts.append(_try_batch(network, batch))
             if parts:
-                trials[kind] = _joined(parts)
+                trials[kind] = joined(parts)
     return trials
 
 
@@ -72,18 +72,29 @@ def _try_batch(network: DraftNetwork, batch: Batch) -> Trial:
     shape = network.shape
     examples = make_examples(batch, network.places, shape.window, shape.block)
     judged = judge(network, examples)
-    settled = (judged.hits.sum(1) + 1).tolist()
+    return Trial(judged, passes_of(judged.hits, batch.lengths))
+
+
+def passes_of(hits: Tensor, lengths: Sequence[int]) -> Tensor:
+    """Return the tokens at which the passes of a decoder begin, (passes,) int64.
+
+    Args:
+        hits: (tokens, block) bool, whether drafts were right as far as they were reached.
+        lengths: of the sequences.
+    """
+    settled = (hits.sum(1) + 1).tolist()
     passes, start = [], 0
-    for length in batch.lengths:
+    for length in lengths:
         at = start
         while at < start + length:
             passes.append(at)
             at += settled[at]
         start += length
-    return Trial(judged, torch.tensor(passes))
+    return torch.tensor(passes)
 
 
-def _joined(parts: Sequence[Trial]) -> Trial:
+def joined(parts: Sequence[Trial]) -> Trial:
+    """Return trials of parts of a text as one."""
     firsts, first = [], 0
     for part in parts:
         firsts.append(part.passes + first)

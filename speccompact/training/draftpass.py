@@ -170,10 +170,10 @@ class _DraftLoss(torch.autograd.Function):
             chosen = wanted.clamp_max(len(head) - 1)
             hits[here] = reachable & (scores.gather(1, chosen.view(-1, 1)).float().view(wanted.shape) >= best[here])
             if soft is None:
-                value, counted, slopes = _of_text(scores, chosen, aim, hits[here], reachable.float())
+                value, counted, slopes = slopes_of_text(scores, chosen, aim, hits[here], reachable.float())
             else:
                 kept = Soft(soft.places[here], soft.chances[here])
-                value, counted, slopes = _of_target(scores, kept, aim, hits[here], inside.float())
+                value, counted, slopes = slopes_of_target(scores, kept, aim, hits[here], inside.float())
             total, weight = total + value, weight + counted
             by_rows[here] = (slopes @ low).view(*wanted.shape, -1)
             by_head += slopes.t() @ torch.cat([some, torch.ones_like(some[:, :1])], 1)
@@ -187,8 +187,16 @@ class _DraftLoss(torch.autograd.Function):
         return (*(slope * grad for slope in ctx.saved_tensors), None, None, None)
 
 
-def _of_text(scores: Tensor, wanted: Tensor, aim: Aim, hits: Tensor, usable: Tensor) -> tuple[float, float, Tensor]:
-    """Return the sum of weighted losses, that of the weights, and the slopes at the scores, in the scores' memory."""
+def slopes_of_text(scores: Tensor, wanted: Tensor, aim: Aim, hits: Tensor, usable: Tensor) -> tuple[float, float, Tensor]:
+    """Return the sum of weighted losses of a text, that of the weights, and the slopes at the scores.
+
+    Args:
+        scores: (blocks * block, listed), becomes the slopes.
+        wanted: (blocks, block) int64, place of the token of the text.
+        aim: see there.
+        hits: (blocks, block) bool, whether the draft is right.
+        usable: (blocks, block) float32, 0 for positions that do not count.
+    """
     q = torch.softmax(scores, -1, out=scores)
     numbers, chosen = torch.arange(len(q)), wanted.flatten()
     logs = q[numbers, chosen].float().clamp_min(_FLOOR).log().view(wanted.shape)
@@ -204,8 +212,8 @@ def _of_text(scores: Tensor, wanted: Tensor, aim: Aim, hits: Tensor, usable: Ten
     return float(value), float(weights.sum()), slopes
 
 
-def _of_target(scores: Tensor, soft: Soft, aim: Aim, hits: Tensor, usable: Tensor) -> tuple[float, float, Tensor]:
-    """Return the same for soft labels."""
+def slopes_of_target(scores: Tensor, soft: Soft, aim: Aim, hits: Tensor, usable: Tensor) -> tuple[float, float, Tensor]:
+    """Return the same for soft labels; `slopes_of_text` has the arguments."""
     with torch.enable_grad():
         exact = scores.float().requires_grad_()
         logs = exact.log_softmax(-1).view(*usable.shape, -1)

@@ -80,11 +80,19 @@ def command_line(options: TrainOptions, model: str, *, held_out: bool, start: bo
 
 def drafter_command_line(options: DraftOptions, model: str, *, held_out: bool, labels: bool) -> str:
     """Return the command of a run that trains a drafter, in the same way, with LABELS for the file of those."""
-    words = _beginning("drafter", model, held_out)
+    own = options.own_settings()
+    return own_command_line(options.run, model, what="drafter", own=own, held_out=held_out, labels=labels)
+
+
+def own_command_line(
+    options: TrainOptions, model: str, *, what: str, own: Mapping[str, Any], held_out: bool, labels: bool
+) -> str:
+    """Return the command of a run of `train` WHAT, of which some options are its own; empty ones are left out."""
+    words = _beginning(what, model, held_out)
     if labels:
         words.append("--labels LABELS")
-    words += [f"--{name} {value}" for name, value in options.own_settings().items()]
-    return " ".join(words + _shared(options.run))
+    words += [f"--{name} {value}" for name, value in own.items() if value != ""]
+    return " ".join(words + _shared(options))
 
 
 def _beginning(what: str, model: str, held_out: bool) -> list[str]:
