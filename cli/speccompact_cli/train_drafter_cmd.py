@@ -17,6 +17,7 @@ from speccompact_cli.train_common import StopRequest, TrainProgress, corpus_opti
 @click.command("drafter")
 @corpus_options(tokens=40_000_000, learning_rate=2e-3, batch=4096)
 @click.option("--labels", metavar="FILE", help="Soft labels by `train labels`, in place of the text of the corpus.")
+@click.option("--text", is_flag=True, help="Of the labels take the text alone, to compare with them.")
 @click.option("--loss", default="tvp", show_default=True, metavar="NAME", help="What is trained for.")
 @click.option("--weights", default="d-pace", show_default=True, metavar="NAME", help="How positions of a block count.")
 @click.option("--stride", default=4, show_default=True, metavar="N", help="Tokens from one block to the next.")

@@ -19,6 +19,7 @@ from speccompact_cli.train_common import StopRequest, TrainProgress, corpus_opti
 @click.option("--layers", default="", metavar="LIST", help="Layers to begin with, such as 0-3,8 [default: all].")
 @click.option("--new", default="", metavar="LAYERS,HIDDEN,HEADS,FFN", help="Begin with random numbers instead.")
 @click.option("--labels", metavar="FILE", help="Soft labels by `train labels`, in place of the text of the corpus.")
+@click.option("--text", is_flag=True, help="Of the labels take the text alone, to compare with them.")
 @click.option("--loss", default="cross-entropy", show_default=True, metavar="NAME", help="What is trained for.")
 @click.option("--listed", default=0, show_default=True, metavar="N", help="First tokens to learn to tell; 0: all.")
 @running_options

@@ -63,9 +63,7 @@ def tokenizer_json(spec: TokenizerSpec) -> dict[str, Any]:
     if spec.pre == "smollm":
         before = [{"type": "Digits", "individual_digits": True}]
     elif spec.pre in patterns:
-        before = [
-            {"type": "Split", "pattern": {"Regex": patterns[spec.pre]}, "behavior": "Isolated", "invert": False}
-        ]
+        before = [{"type": "Split", "pattern": {"Regex": patterns[spec.pre]}, "behavior": "Isolated", "invert": False}]
     steps = [*before, byte_level | {"use_regex": spec.pre not in patterns}]
     special = [
         {"id": number, "content": spec.tokens[number], "special": True, "normalized": False}

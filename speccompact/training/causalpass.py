@@ -50,7 +50,7 @@ class _CausalLoss(torch.autograd.Function):
             scores, wanted = rows @ low.T, targets[here, None]
             chosen = wanted.clamp_max(len(low) - 1)
             usable = (wanted < len(low)).float()
-            hits = (scores.argmax(1, keepdim=True) == wanted)
+            hits = scores.argmax(1, keepdim=True) == wanted
             if soft is None:
                 value, counted, slopes = slopes_of_text(scores, chosen, aim, hits, usable)
             else:

@@ -140,7 +140,7 @@ def read_labels(path: Path, vocabulary: int) -> Labels:
 class LabelStream:
     """Batches of labelled text without end: its sequences in a seeded order, again and again."""
 
-    def __init__(self, labels: Labels, batch: int, micro_batch: int, seed: int) -> None:
+    def __init__(self, labels: Labels, batch: int, micro_batch: int, seed: int, soft: bool = True) -> None:
         """Start at the beginning.
 
         Args:
@@ -148,6 +148,7 @@ class LabelStream:
             batch: tokens of a step, a multiple of `micro_batch`.
             micro_batch: tokens of a batch. The last sequence of each is cut to that, and its rest left out.
             seed: of the order.
+            soft: hand out what the target expects; else the text alone, to compare with.
 
         Raises:
             ArgumentError: there is too little text.
@@ -155,6 +156,7 @@ class LabelStream:
         if labels.tokens < micro_batch:
             raise ArgumentError(f"labels hold {labels.tokens} tokens; {micro_batch} pass the network at once")
         self._labels, self._batch, self._micro_batch, self._seed = labels, batch, micro_batch, seed
+        self._soft = soft
         lengths = labels.tensors["lengths"].astype(np.int64)
         self._lengths, self._starts = lengths, np.cumsum(lengths) - lengths
         self._drawn = self._tokens = 0
@@ -186,13 +188,24 @@ class LabelStream:
             lengths.append(length)
             left -= length
         self._tokens += self._micro_batch
-        rows, tensors = np.concatenate(places), self._labels.tensors
+        return self.make(np.concatenate(places), tuple(lengths))
+
+    def make(self, rows: npt.NDArray[np.int64], lengths: tuple[int, ...]) -> Batch:
+        """Return a batch of rows of the labels.
+
+        Args:
+            rows: (tokens,) int64.
+            lengths: of its sequences.
+        """
+        tensors = self._labels.tensors
         targets = torch.from_numpy(tensors["targets"][rows].astype(np.int64))
         inputs = targets.roll(1)
         inputs[torch.tensor([0, *lengths[:-1]]).cumsum(0)] = START_TOKEN
+        if not self._soft:
+            return Batch(inputs, targets, lengths, 0)
         symbols = torch.from_numpy(tensors["symbols"][rows].astype(np.int64))
         chances = torch.from_numpy(tensors["chances"][rows].astype(np.float32))
-        return LabelledBatch(inputs, targets, tuple(lengths), 0, symbols, chances)
+        return LabelledBatch(inputs, targets, lengths, 0, symbols, chances)
 
     def _sequence(self, number: int) -> int:
         """Return which sequence is drawn as a certain number."""

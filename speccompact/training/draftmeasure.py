@@ -62,13 +62,14 @@ def try_drafts(
             parts = []
             for batch in batches:
                 pause()
-                parts.append(_try_batch(network, batch))
+                parts.append(try_batch(network, batch))
             if parts:
                 trials[kind] = joined(parts)
     return trials
 
 
-def _try_batch(network: DraftNetwork, batch: Batch) -> Trial:
+def try_batch(network: DraftNetwork, batch: Batch) -> Trial:
+    """Draft at every token of a batch."""
     shape = network.shape
     examples = make_examples(batch, network.places, shape.window, shape.block)
     judged = judge(network, examples)

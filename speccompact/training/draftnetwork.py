@@ -62,12 +62,20 @@ class DraftNetwork(nn.Module):
         self.trust_bias = nn.Parameter(torch.zeros(shape.block, shape.trust))
         self.trust_output = nn.Parameter(torch.zeros(shape.trust))
 
+    def embedded(self, tokens: Tensor) -> Tensor:
+        """Return what is known of tokens before any of it is trained: (tokens, hidden)."""
+        return self._embed[tokens].float()
+
+    def read(self, examples: Examples) -> Tensor:
+        """Return what the first layer meets: (examples, width)."""
+        known = functional.linear(self.embedded(examples.tokens), self.project)
+        known = torch.cat([known, self.nothing[None].to(known.dtype)])
+        return functional.linear(functional.embedding(examples.windows, known).flatten(1), self.input)
+
     def rows(self, examples: Examples) -> Tensor:
         """Return what the head meets: (examples, block, rank), each corrected by the token of the text before it."""
         shape = self.shape
-        known = functional.linear(self._embed[examples.tokens].float(), self.project)
-        known = torch.cat([known, self.nothing[None].to(known.dtype)])
-        x = functional.linear(functional.embedding(examples.windows, known).flatten(1), self.input)
+        x = self.read(examples)
         for up, down in zip(self.up, self.down, strict=True):
             x = layer(x, up, down)
         rows = functional.linear(normed(x), self.output).view(-1, shape.block, shape.rank)

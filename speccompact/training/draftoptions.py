@@ -20,6 +20,7 @@ class DraftOptions:
         run: what it has in common with the training of adapters.
         loss: name, see `draftlosses.LOSSES`.
         weights: name, see `draftlosses.WEIGHTS`.
+        text: learn from the text of a file of labels, not from what the target expects, to compare with that.
         stride: tokens from one block that is trained on to the next.
         listed: tokens that can be drafted, at most.
         counted: tokens of the training text that are counted to find these.
@@ -29,6 +30,7 @@ class DraftOptions:
     run: TrainOptions
     loss: str = "tvp"
     weights: str = "d-pace"
+    text: bool = False
     stride: int = 4
     listed: int = 8192
     counted: int = 2_000_000
@@ -79,4 +81,4 @@ class DraftOptions:
 
     def own_settings(self) -> dict[str, Any]:
         """Return what of the settings is about drafters alone."""
-        return {name: getattr(self, name) for name in ("loss", "weights", "stride", "counted", *self._least())}
+        return {name: getattr(self, name) for name in ("loss", "weights", "text", "stride", "counted", *self._least())}

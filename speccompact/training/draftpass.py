@@ -187,7 +187,9 @@ class _DraftLoss(torch.autograd.Function):
         return (*(slope * grad for slope in ctx.saved_tensors), None, None, None)
 
 
-def slopes_of_text(scores: Tensor, wanted: Tensor, aim: Aim, hits: Tensor, usable: Tensor) -> tuple[float, float, Tensor]:
+def slopes_of_text(
+    scores: Tensor, wanted: Tensor, aim: Aim, hits: Tensor, usable: Tensor
+) -> tuple[float, float, Tensor]:
     """Return the sum of weighted losses of a text, that of the weights, and the slopes at the scores.
 
     Args:

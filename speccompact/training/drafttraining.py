@@ -177,7 +177,8 @@ def train_drafter(
     subject = _Drafting(network, options, measured)
     stream: Stream = SequenceStream(material.corpus.training, material.shares, material.cutter, run.sampling())
     if labels is not None:
-        stream = LabelStream(read_labels(labels, vocabulary.size), run.batch, run.passed_at_once, run.seed)
+        read = read_labels(labels, vocabulary.size)
+        stream = LabelStream(read, run.batch, run.passed_at_once, run.seed, soft=not options.text)
     state, lines, parts = carry_out(out, subject, optimiser, stream, run, same, chosen, watch=watch, stopping=stopping)
 
     trials = subject.trials(lambda: None)

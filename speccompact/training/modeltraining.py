@@ -56,6 +56,7 @@ class ModelOptions:
         new: sizes of a model that begins with random numbers instead, see `smallmodels.Sizes.parse`; "" for none.
         loss: name, see `draftlosses.LOSSES`.
         listed: tokens that it learns to tell, the first ones of the vocabulary; 0 for all.
+        text: learn from the text of a file of labels, not from what the target expects, to compare with that.
     """
 
     run: TrainOptions
@@ -63,6 +64,7 @@ class ModelOptions:
     new: str = ""
     loss: str = "cross-entropy"
     listed: int = 0
+    text: bool = False
 
     def __post_init__(self) -> None:
         if self.layers and self.new:
@@ -76,7 +78,7 @@ class ModelOptions:
 
     def own_settings(self) -> dict[str, Any]:
         """Return what of the settings is about small models alone."""
-        return {"layers": self.layers, "new": self.new, "loss": self.loss, "listed": self.listed}
+        return {"layers": self.layers, "new": self.new, "loss": self.loss, "listed": self.listed, "text": self.text}
 
     def settings(self) -> dict[str, Any]:
         """Return, as JSON, what has to stay the same for a run to go on."""
@@ -206,7 +208,8 @@ def train_model(
     subject = _Making(network, options, measured)
     stream: Stream = SequenceStream(material.corpus.training, material.shares, material.cutter, run.sampling())
     if labels is not None:
-        stream = LabelStream(read_labels(labels, vocabulary.size), run.batch, run.passed_at_once, run.seed)
+        read = read_labels(labels, vocabulary.size)
+        stream = LabelStream(read, run.batch, run.passed_at_once, run.seed, soft=not options.text)
     optimiser = make_optimiser(network, run.learning_rate)
     state, lines, parts = carry_out(out, subject, optimiser, stream, run, same, chosen, watch=watch, stopping=stopping)
 

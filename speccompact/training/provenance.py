@@ -91,7 +91,11 @@ def own_command_line(
     words = _beginning(what, model, held_out)
     if labels:
         words.append("--labels LABELS")
-    words += [f"--{name} {value}" for name, value in own.items() if value != ""]
+    for name, value in own.items():
+        if isinstance(value, bool):
+            words += [f"--{name}"] if value else []
+        elif value != "":
+            words.append(f"--{name} {value}")
     return " ".join(words + _shared(options))
 
 
