@@ -18,7 +18,7 @@ from speccompact.speculative.block import BlockDrafter
 from speccompact.speculative.blockfile import read_block
 from speccompact.speculative.causal import ModelDrafter
 from speccompact.speculative.controller import Controller
-from speccompact.speculative.drafter import NoDrafter
+from speccompact.speculative.drafter import Drafter, NoDrafter
 from speccompact.speculative.drafting import Drafting
 from speccompact.speculative.hybrid import HybridDrafter
 from speccompact.speculative.shipped import shipped_block
@@ -29,25 +29,28 @@ _EXACT_SUFFIX = ".exact"
 
 
 def make_drafting(vocabulary: Vocabulary, options: Options) -> Drafting:
-    """Return the drafter that options name, for a vocabulary, with a controller.
+    """Return the drafter that options name, for a vocabulary, with a controller; see `make_drafter` for errors."""
+    drafter, name, note = make_drafter(vocabulary, options)
+    return Drafting(drafter, name, Controller() if name != "none" else None, note=note)
+
+
+def make_drafter(vocabulary: Vocabulary, options: Options) -> tuple[Drafter, str, str]:
+    """Return the drafter that options name, for a vocabulary, its name, and why it is another; "" where it is not.
 
     Raises:
         ModelError: the file that options name cannot be read, or is no drafter.
     """
     name = options.drafter
     if name == "none":
-        return Drafting(NoDrafter(), name)
+        return NoDrafter(), name, ""
     if name == "suffix":
-        return Drafting(SuffixDrafter(), name, Controller())
+        return SuffixDrafter(), name, ""
     made, reason = _model(vocabulary, options) if name == "model" else _block(vocabulary, options)
     if made is None:
         # nobody who asked for nothing special needs to hear that the default does what it can
         silent = name == "hybrid" and not options.drafter_file
-        note = "" if silent else f"suffix drafts in place of {name}: {reason}"
-        return Drafting(SuffixDrafter(), "suffix", Controller(), note=note)
-    if name == "hybrid":
-        return Drafting(HybridDrafter(SuffixDrafter(), made), name, Controller())
-    return Drafting(made, name, Controller())
+        return SuffixDrafter(), "suffix", "" if silent else f"suffix drafts in place of {name}: {reason}"
+    return (HybridDrafter(SuffixDrafter(), made) if name == "hybrid" else made), name, ""
 
 
 def _block(vocabulary: Vocabulary, options: Options) -> tuple[BlockDrafter | None, str]:

@@ -258,7 +258,7 @@ class _Linear(nn.Module):
         return functional.linear(x, base) + functional.linear(functional.linear(x, a), b)
 
     def split(self) -> Iterator[tuple[str, Tensor]]:
-        """Yield the name and the weight of each part, turned back into the checkpoint's basis: turns undo themselves."""
+        """Yield the name and the weight of each part, in the checkpoint's basis; a turn undoes itself."""
         with torch.no_grad():
             weight = self.base if self.turn is None else _by_blocks(self.base, self.turn)
             for i, (part, rows) in enumerate(zip(self.parts, torch.split(weight.float(), self._outputs), strict=True)):
