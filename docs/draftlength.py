@@ -11,7 +11,8 @@ import argparse
 import json
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -106,8 +107,8 @@ def measure(
         drafter, name, _ = make_drafter(target.vocabulary, options)
         return Drafting(Fixed(drafter, length), name)
 
-    makers = {str(length): (lambda length=length: fixed(length)) for length in lengths}
-    makers[CHOSEN] = lambda: make_drafting(target.vocabulary, options)
+    makers: dict[str, Callable[[], Drafting]] = {str(length): partial(fixed, length) for length in lengths}
+    makers[CHOSEN] = partial(make_drafting, target.vocabulary, options)
     rates: dict[str, list[float]] = {name: [] for name in makers}
     for turn in range(repeat + 1):
         for name, maker in makers.items():

@@ -1,0 +1,317 @@
+"""Studies of drafters: runs that differ in one thing, as one Markdown table. docs/drafting.md says what they ask.
+
+    python docs/draftstudy.py losses --corpus CORPUS --held-out HELD_OUT -o OUT [--seeds 0,1] [--tokens N]
+
+Studies: losses, shapes, family, agnostic, codesign, agentic. Draft lengths are measured by docs/draftlength.py. Numbers
+are tokens per pass on held-out text by kind, the mean over the seeds and half of what they differ by. What several runs
+need (targets, their soft labels) is made once. A run that is complete is not repeated, one that was stopped goes on, so
+the same command finishes a study that was interrupted.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+COLUMNS = ("prose", "code", "logs", "transcripts")
+"""Kinds that are shown; folders within a kind, and kinds that go on with "_", count as its mean."""
+
+HALF = "0-9,25-29"
+"""Layers that the halved target keeps of 30: the middle is missed least."""
+
+TINY = "4,192,3,512"
+FIRST = "0-1"
+"""Layers of the causal drafter that is made of the target itself."""
+
+LISTED = "16384"
+"""First tokens of the vocabulary that causal drafters are trained for: as many as `speculative.causal` reads."""
+
+TEXT_LOSSES = ("cross-entropy", "tv", "lk", "tvp")
+"""For a text KL and the logarithm of acceptance are the cross-entropy."""
+
+SOFT_LOSSES = ("cross-entropy", "kl", "tv", "acceptance", "lk", "tvp")
+WEIGHTS = ("uniform", "exponential", "d-pace", "until-failure")
+
+DRAFT = {"--batch": "4096", "--length": "1024", "--evaluate-tokens": "2048", "--counted": "300000"}
+MODEL = {"--batch": "4096", "--length": "1024", "--evaluate-tokens": "2048"}
+
+SHAPES: dict[str, dict[str, str]] = {
+    "block": {"--markov": "0"},
+    "block + Markov": {},
+    "causal": {"--layers": FIRST, "--listed": LISTED},
+}
+TARGETS = ("default", "half", "tiny")
+
+Row = dict[str, float]
+
+
+@dataclass
+class Bench:
+    """Where runs are made, and what they have in common.
+
+    Attributes:
+        corpus, held_out: folders of text.
+        output: folder of the runs.
+        model: the default target.
+        tokens: of every run of a drafter, and of the labels.
+        heal, tiny: tokens of the runs that make the halved and the tiny target.
+        seeds: of the runs.
+    """
+
+    corpus: str
+    held_out: str
+    output: Path
+    model: str
+    tokens: int
+    heal: int
+    tiny: int
+    seeds: Sequence[str]
+
+    def train(self, what: str, name: str, settings: Mapping[str, str]) -> Path:
+        """Return the folder of a run of `train` WHAT, made unless it is there."""
+        place = self.output / name
+        if not (place / "provenance.json").exists():
+            command = [sys.executable, "-m", "speccompact_cli", "train", what, "-q", "-o", str(place)]
+            command += ["--corpus", self.corpus, "--held-out", self.held_out]
+            command += [f"{key}={value}" if value else key for key, value in settings.items()]
+            carry_out(command + (["--resume"] if (place / "last.safetensors").exists() else []))
+        return place
+
+    def target(self, name: str) -> str:
+        """Return a target as `--model` takes it."""
+        if name == "default":
+            return self.model
+        common = MODEL | {"--model": self.model}
+        if name == "half":
+            own = {"--layers": HALF, "--tokens": str(self.heal), "--learning-rate": "3e-4", "--loss": "kl"}
+            own |= {"--labels": str(self.labels("default")), "--evaluate-every": str(self.heal)}
+        else:
+            own = {"--new": TINY, "--tokens": str(self.tiny), "--learning-rate": "2e-3"}
+            own |= {"--evaluate-every": str(self.tiny)}
+        return str(self.train("model", f"target-{name}", common | own) / "model")
+
+    def labels(self, target: str) -> Path:
+        """Return the soft labels of a target, made unless they are there."""
+        place = self.output / f"labels-{target}.safetensors"
+        if not place.exists():
+            self.output.mkdir(parents=True, exist_ok=True)
+            command = [sys.executable, "-m", "speccompact_cli", "train", "labels", "-q", "-o", str(place)]
+            command += ["--corpus", self.corpus, "--model", self.target(target), f"--tokens={self.tokens}"]
+            carry_out([*command, "--batch=4096", "--length=1024"])
+        return place
+
+    def drafter(self, seed: str, *, shape: str, loss: str, weights: str = "d-pace", target: str | None = None) -> Row:
+        """Return what a drafter comes to.
+
+        Args:
+            seed: of the run.
+            shape: a name in SHAPES.
+            loss: name of the loss.
+            weights: of the positions; a causal drafter has none.
+            target: whose soft labels it learns from; None for the text of the same labels.
+        """
+        causal = shape == "causal"
+        labels = {"--labels": str(self.labels(target or "default"))} | ({} if target else {"--text": ""})
+        settings = (MODEL if causal else DRAFT) | SHAPES[shape] | labels
+        settings |= {"--model": self.model, "--loss": loss, "--seed": seed, "--tokens": str(self.tokens)}
+        settings |= {"--evaluate-every": str(self.tokens)} | ({} if causal else {"--weights": weights})
+        name = "_".join([shape.replace(" + ", "-"), loss, "" if causal else weights, target or "text", f"seed-{seed}"])
+        record = self.train("model" if causal else "drafter", name, settings) / "provenance.json"
+        held_out = json.loads(record.read_text("utf-8"))["result"]["held_out"]
+        return columns({kind: row["tokens_per_pass"] for kind, row in held_out.items()})
+
+    def mean(self, make: Callable[[str], Row]) -> dict[str, str]:
+        """Return the cells of what is made with every seed."""
+        rows = [make(seed) for seed in self.seeds]
+        return {kind: cell([row[kind] for row in rows]) for kind in rows[0]}
+
+    def script(self, name: str, out: Path, *more: str) -> Any:
+        """Return the result of a script beside this one."""
+        if not out.exists():
+            script = str(Path(__file__).with_name(f"{name}.py"))
+            carry_out([sys.executable, script, *more])
+        return json.loads(out.read_text("utf-8"))
+
+    def replay(self, name: str, *options: str) -> Row:
+        """Return what a drafter at work comes to on the held-out text, and on transcripts against prose, in percent."""
+        out = self.output / f"replay-{name}.json"
+        found = self.script(
+            "draftreplay", out, "--held-out", self.held_out, "--model", self.model, "-o", str(out), *options
+        )
+        return columns({kind: row["tokens_per_pass"] for kind, row in found["held_out"].items()})
+
+
+def main() -> None:
+    """Run one study and print its table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("study", choices=STUDIES)
+    parser.add_argument("--corpus", required=True)
+    parser.add_argument("--held-out", required=True)
+    parser.add_argument("-o", "--output", required=True, type=Path, help="folder of the runs")
+    parser.add_argument("--model", default="smollm2-135m", help="the default target")
+    parser.add_argument("--seeds", default="0,1")
+    parser.add_argument("--tokens", type=int, default=299_008, help="of every drafter, and of the labels")
+    parser.add_argument("--heal-tokens", type=int, default=299_008)
+    parser.add_argument("--tiny-tokens", type=int, default=1_998_848)
+    parser.add_argument("--block-file", default="", help="the drafter for agentic [default: the one that ships]")
+    parser.add_argument("--model-file", default="", help="the small model for agentic; without it that row is left out")
+    given = parser.parse_args()
+    bench = Bench(
+        given.corpus,
+        given.held_out,
+        given.output,
+        given.model,
+        given.tokens,
+        given.heal_tokens,
+        given.tiny_tokens,
+        given.seeds.split(","),
+    )
+    print("\n".join(table(given.study, STUDIES[given.study](bench, given))))
+
+
+def carry_out(command: list[str]) -> None:
+    """Run a command whose result is a file."""
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+
+def columns(kinds: Mapping[str, float]) -> Row:
+    """Return the columns, and their mean."""
+    groups: dict[str, list[float]] = {}
+    for kind, value in kinds.items():
+        groups.setdefault(kind.partition("/")[0].partition("_")[0], []).append(value)
+    row = {kind: sum(groups[kind]) / len(groups[kind]) for kind in COLUMNS if kind in groups}
+    return row | {"mean": sum(row.values()) / max(1, len(row))}
+
+
+def cell(values: Sequence[float]) -> str:
+    """Return a mean and half of the span."""
+    mean, half = sum(values) / len(values), (max(values) - min(values)) / 2
+    return f"{mean:.3f} ± {half:.3f}" if len(values) > 1 else f"{mean:.3f}"
+
+
+def losses(bench: Bench, _: argparse.Namespace) -> dict[str, dict[str, str]]:
+    """Losses and weights of the block drafter."""
+    rows = {}
+    for loss in TEXT_LOSSES:
+        rows[f"text, {loss}"] = bench.mean(
+            lambda seed, loss=loss: bench.drafter(seed, shape="block + Markov", loss=loss)
+        )
+    for loss in SOFT_LOSSES:
+        rows[f"soft, {loss}"] = bench.mean(
+            lambda seed, loss=loss: bench.drafter(seed, shape="block + Markov", loss=loss, target="default")
+        )
+    for weights in WEIGHTS:
+        rows[f"text, cross-entropy, {weights}"] = bench.mean(
+            lambda seed, weights=weights: bench.drafter(
+                seed, shape="block + Markov", loss="cross-entropy", weights=weights
+            )
+        )
+    return rows
+
+
+def shapes(bench: Bench, _: argparse.Namespace) -> dict[str, dict[str, str]]:
+    """Three losses, three shapes, three targets; cross-entropy is that of the text, which no target changes."""
+    rows = {}
+    for shape in SHAPES:
+        rows[f"{shape}, cross-entropy, any target"] = bench.mean(
+            lambda seed, shape=shape: bench.drafter(seed, shape=shape, loss="cross-entropy")
+        )
+        for target in TARGETS:
+            for loss in ("kl", "tvp"):
+                rows[f"{shape}, {loss}, {target}"] = bench.mean(
+                    lambda seed, shape=shape, loss=loss, target=target: bench.drafter(
+                        seed, shape=shape, loss=loss, target=target
+                    )
+                )
+    return rows
+
+
+def family(bench: Bench, _: argparse.Namespace) -> dict[str, dict[str, str]]:
+    """The target's own first layers as a drafter, against the block drafter and suffix."""
+    return {
+        "first layers, text": bench.mean(lambda seed: bench.drafter(seed, shape="causal", loss="cross-entropy")),
+        "first layers, distilled": bench.mean(
+            lambda seed: bench.drafter(seed, shape="causal", loss="kl", target="default")
+        ),
+        "block + Markov, text": bench.mean(
+            lambda seed: bench.drafter(seed, shape="block + Markov", loss="cross-entropy")
+        ),
+        "suffix": {kind: cell([value]) for kind, value in bench.replay("suffix", "--drafter", "suffix").items()},
+    }
+
+
+def agnostic(bench: Bench, _: argparse.Namespace) -> dict[str, dict[str, str]]:
+    """One drafter under three targets; what drafts are held against is the text, so only a bound one can notice."""
+    rows = {
+        "of the text, under any target": bench.mean(
+            lambda seed: bench.drafter(seed, shape="block + Markov", loss="cross-entropy")
+        )
+    }
+    bound = [bound_to_default(bench, seed) for seed in bench.seeds]
+    for target in TARGETS:
+        found = [columns(under[target]) for under in bound if under[target] is not None]
+        kinds = found[0] if found else dict.fromkeys((*COLUMNS, "mean"), 0.0)
+        rows[f"bound to default, under {target}"] = {
+            kind: cell([row[kind] for row in found]) if found else "cannot run" for kind in kinds
+        }
+    return rows
+
+
+def bound_to_default(bench: Bench, seed: str) -> Any:
+    """Return what a drafter that is bound to the default target comes to under each."""
+    out = bench.output / f"bound_seed-{seed}"
+    under = [f"--under={target}={bench.target(target)}" for target in TARGETS]
+    options = ["--corpus", bench.corpus, "--held-out", bench.held_out, "--labels", str(bench.labels("default"))]
+    options += ["--model", bench.model, "-o", str(out), f"--tokens={bench.tokens}", f"--seed={seed}", *under]
+    return bench.script("draftbound", out / "result.json", *options)["under"]
+
+
+def codesign(bench: Bench, _: argparse.Namespace) -> dict[str, dict[str, str]]:
+    """A small target and its drafter, trained together or one after the other."""
+    rows: dict[str, dict[str, str]] = {}
+    for way in ("apart", "together"):
+        found = []
+        for seed in bench.seeds:
+            out = bench.output / f"codesign-{way}_seed-{seed}"
+            options = ["--corpus", bench.corpus, "--held-out", bench.held_out, "--model", bench.model]
+            options += ["-o", str(out), f"--tokens={bench.tokens}", f"--seed={seed}", f"--new={TINY}"]
+            found.append(bench.script("codesign", out / "result.json", way, *options))
+        for figure, name in (("tokens_per_pass", "tokens per pass"), ("bpb", "bits per byte of the target")):
+            values = [columns(result[figure]) for result in found]
+            rows[f"{way}, {name}"] = {kind: cell([row[kind] for row in values]) for kind in values[0]}
+    return rows
+
+
+def agentic(bench: Bench, given: argparse.Namespace) -> dict[str, dict[str, str]]:
+    """Each drafter at work on every kind, and on transcripts against prose."""
+    block = ["--drafter-file", given.block_file] if given.block_file else []
+    drafters = {"suffix": [], "block": block, "hybrid": block}
+    if given.model_file:
+        drafters["model"] = ["--drafter-file", given.model_file]
+    rows = {}
+    for name, options in drafters.items():
+        row = bench.replay(name, "--drafter", name, *options)
+        rows[name] = {kind: cell([value]) for kind, value in row.items()}
+        if {"prose", "transcripts"} <= row.keys():
+            rows[name]["transcripts against prose"] = f"{100 * (row['transcripts'] / row['prose'] - 1):+.1f} %"
+    return rows
+
+
+STUDIES: dict[str, Callable[[Bench, argparse.Namespace], dict[str, dict[str, str]]]] = {
+    study.__name__: study for study in (losses, shapes, family, agnostic, codesign, agentic)
+}
+
+
+def table(study: str, rows: Mapping[str, Mapping[str, str]]) -> list[str]:
+    """Return the lines of the table."""
+    heads = list(dict.fromkeys(kind for row in rows.values() for kind in row))
+    lines = [f"| {study} | {' | '.join(heads)} |", "|---|" + "---:|" * len(heads)]
+    return lines + [f"| {name} | {' | '.join(row.get(kind, '') for kind in heads)} |" for name, row in rows.items()]
+
+
+if __name__ == "__main__":
+    main()
