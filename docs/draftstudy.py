@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,14 +40,16 @@ WEIGHTS = ("uniform", "exponential", "d-pace", "until-failure")
 DRAFT = {"--batch": "4096", "--length": "1024", "--evaluate-tokens": "2048", "--counted": "300000"}
 MODEL = {"--batch": "4096", "--length": "1024", "--evaluate-tokens": "2048"}
 
+MARKOV = "block + Markov"
 SHAPES: dict[str, dict[str, str]] = {
     "block": {"--markov": "0"},
-    "block + Markov": {},
+    MARKOV: {},
     "causal": {"--layers": FIRST, "--listed": LISTED},
 }
 TARGETS = ("default", "half", "tiny")
 
 Row = dict[str, float]
+Table = dict[str, dict[str, str]]
 
 
 @dataclass
@@ -193,64 +196,44 @@ def cell(values: Sequence[float]) -> str:
     return f"{mean:.3f} ± {half:.3f}" if len(values) > 1 else f"{mean:.3f}"
 
 
-def losses(bench: Bench, _: argparse.Namespace) -> dict[str, dict[str, str]]:
+def losses(bench: Bench, _: argparse.Namespace) -> Table:
     """Losses and weights of the block drafter."""
-    rows = {}
-    for loss in TEXT_LOSSES:
-        rows[f"text, {loss}"] = bench.mean(
-            lambda seed, loss=loss: bench.drafter(seed, shape="block + Markov", loss=loss)
-        )
-    for loss in SOFT_LOSSES:
-        rows[f"soft, {loss}"] = bench.mean(
-            lambda seed, loss=loss: bench.drafter(seed, shape="block + Markov", loss=loss, target="default")
-        )
+    draft = partial(bench.drafter, shape=MARKOV)
+    rows = {f"text, {loss}": bench.mean(partial(draft, loss=loss)) for loss in TEXT_LOSSES}
+    rows |= {f"soft, {loss}": bench.mean(partial(draft, loss=loss, target="default")) for loss in SOFT_LOSSES}
     for weights in WEIGHTS:
-        rows[f"text, cross-entropy, {weights}"] = bench.mean(
-            lambda seed, weights=weights: bench.drafter(
-                seed, shape="block + Markov", loss="cross-entropy", weights=weights
-            )
-        )
+        found = bench.mean(partial(draft, loss="cross-entropy", weights=weights))
+        rows[f"text, cross-entropy, {weights} weights"] = found
     return rows
 
 
-def shapes(bench: Bench, _: argparse.Namespace) -> dict[str, dict[str, str]]:
+def shapes(bench: Bench, _: argparse.Namespace) -> Table:
     """Three losses, three shapes, three targets; cross-entropy is that of the text, which no target changes."""
     rows = {}
     for shape in SHAPES:
-        rows[f"{shape}, cross-entropy, any target"] = bench.mean(
-            lambda seed, shape=shape: bench.drafter(seed, shape=shape, loss="cross-entropy")
-        )
+        draft = partial(bench.drafter, shape=shape)
+        rows[f"{shape}, cross-entropy, any target"] = bench.mean(partial(draft, loss="cross-entropy"))
         for target in TARGETS:
             for loss in ("kl", "tvp"):
-                rows[f"{shape}, {loss}, {target}"] = bench.mean(
-                    lambda seed, shape=shape, loss=loss, target=target: bench.drafter(
-                        seed, shape=shape, loss=loss, target=target
-                    )
-                )
+                rows[f"{shape}, {loss}, {target}"] = bench.mean(partial(draft, loss=loss, target=target))
     return rows
 
 
-def family(bench: Bench, _: argparse.Namespace) -> dict[str, dict[str, str]]:
+def family(bench: Bench, _: argparse.Namespace) -> Table:
     """The target's own first layers as a drafter, against the block drafter and suffix."""
+    draft, replayed = bench.drafter, bench.replay("suffix", "--drafter", "suffix")
     return {
-        "first layers, text": bench.mean(lambda seed: bench.drafter(seed, shape="causal", loss="cross-entropy")),
-        "first layers, distilled": bench.mean(
-            lambda seed: bench.drafter(seed, shape="causal", loss="kl", target="default")
-        ),
-        "block + Markov, text": bench.mean(
-            lambda seed: bench.drafter(seed, shape="block + Markov", loss="cross-entropy")
-        ),
-        "suffix": {kind: cell([value]) for kind, value in bench.replay("suffix", "--drafter", "suffix").items()},
+        "first layers, text": bench.mean(partial(draft, shape="causal", loss="cross-entropy")),
+        "first layers, distilled": bench.mean(partial(draft, shape="causal", loss="kl", target="default")),
+        "block + Markov, text": bench.mean(partial(draft, shape=MARKOV, loss="cross-entropy")),
+        "suffix": {kind: cell([value]) for kind, value in replayed.items()},
     }
 
 
-def agnostic(bench: Bench, _: argparse.Namespace) -> dict[str, dict[str, str]]:
+def agnostic(bench: Bench, _: argparse.Namespace) -> Table:
     """One drafter under three targets; what drafts are held against is the text, so only a bound one can notice."""
-    rows = {
-        "of the text, under any target": bench.mean(
-            lambda seed: bench.drafter(seed, shape="block + Markov", loss="cross-entropy")
-        )
-    }
+    plain = bench.mean(partial(bench.drafter, shape=MARKOV, loss="cross-entropy"))
+    rows = {"of the text, under any target": plain}
     bound = [bound_to_default(bench, seed) for seed in bench.seeds]
     for target in TARGETS:
         found = [columns(under[target]) for under in bound if under[target] is not None]
@@ -270,9 +253,9 @@ def bound_to_default(bench: Bench, seed: str) -> Any:
     return bench.script("draftbound", out / "result.json", *options)["under"]
 
 
-def codesign(bench: Bench, _: argparse.Namespace) -> dict[str, dict[str, str]]:
+def codesign(bench: Bench, _: argparse.Namespace) -> Table:
     """A small target and its drafter, trained together or one after the other."""
-    rows: dict[str, dict[str, str]] = {}
+    rows: Table = {}
     for way in ("apart", "together"):
         found = []
         for seed in bench.seeds:
@@ -286,7 +269,7 @@ def codesign(bench: Bench, _: argparse.Namespace) -> dict[str, dict[str, str]]:
     return rows
 
 
-def agentic(bench: Bench, given: argparse.Namespace) -> dict[str, dict[str, str]]:
+def agentic(bench: Bench, given: argparse.Namespace) -> Table:
     """Each drafter at work on every kind, and on transcripts against prose."""
     block = ["--drafter-file", given.block_file] if given.block_file else []
     drafters = {"suffix": [], "block": block, "hybrid": block}
@@ -301,7 +284,7 @@ def agentic(bench: Bench, given: argparse.Namespace) -> dict[str, dict[str, str]
     return rows
 
 
-STUDIES: dict[str, Callable[[Bench, argparse.Namespace], dict[str, dict[str, str]]]] = {
+STUDIES: dict[str, Callable[[Bench, argparse.Namespace], Table]] = {
     study.__name__: study for study in (losses, shapes, family, agnostic, codesign, agentic)
 }
 
