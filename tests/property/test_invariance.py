@@ -18,10 +18,14 @@ from speccompact.memory.predictor import Asked, Predictor
 from speccompact.options import DrafterName, Kernels, Options
 from speccompact.params import PRECISION
 from speccompact.slotbatch import DecodedSlot
+from speccompact.speculative.block import BlockDrafter
+from speccompact.speculative.causal import ModelDrafter
 from speccompact.speculative.drafter import Drafter
+from speccompact.speculative.hybrid import HybridDrafter
 from speccompact.speculative.suffix import SuffixDrafter
 from tests.exact_inputs import weights
-from tests.tiny_model import tiny
+from tests.tiny_block import tiny_block, write_tiny_block
+from tests.tiny_model import TINY_EXACT, tiny
 from tests.tiny_slots import (
     QUIET,
     Adversary,
@@ -98,26 +102,43 @@ def test_order_and_choice(order: list[int], count: int, window: int) -> None:
     assert [slot.payload for slot in found] == [lanes()[i] for i in chosen]
 
 
-@pytest.mark.parametrize("drafter", ["none", "random", "perfect", "half right", "adversary", "suffix"])
+@pytest.mark.parametrize(
+    "drafter", ["none", "random", "perfect", "half right", "adversary", "suffix", "block", "model", "hybrid"]
+)
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("kernels", ["torch", "numba"])
 def test_drafters(drafter: str, threads: int, kernels: Kernels) -> None:
-    drafters = {
+    target = tiny(QUIET)[0]
+
+    def block() -> BlockDrafter:
+        return BlockDrafter(tiny_block(), target.vocabulary, floor=0.0)
+
+    drafters: dict[str, Drafter | None] = {
         "none": None,
         "random": RandomDrafter(7),
         "perfect": PerfectDrafter(SLOTS, 8),
         "half right": PerfectDrafter(SLOTS, 9, wrong=2),
         "adversary": Adversary(SLOTS),
         "suffix": SuffixDrafter(),
+        "block": block(),
+        "model": ModelDrafter(target.transformer.weights, target.transformer.kernels),
+        "hybrid": HybridDrafter(SuffixDrafter(), block()),
     }
     decoded(SLOTS, lanes(), drafters[drafter], threads, kernels)
 
 
+@pytest.fixture(scope="module")
+def block_file(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Weights of a block drafter for the tiny model."""
+    return str(write_tiny_block(tmp_path_factory.mktemp("weights") / "block"))
+
+
 @pytest.mark.parametrize("name", get_args(DrafterName))
 @pytest.mark.parametrize("threads", [1, 2, 4])
-def test_drafters_by_name(name: DrafterName, threads: int) -> None:
+def test_drafters_by_name(name: DrafterName, threads: int, block_file: str) -> None:
     """With a controller, which goes by the time that passes take; a second batch finds what the first has left."""
-    coder = Codec(tiny(QUIET)[0], Options(threads=threads, drafter=name))
+    file = {"block": block_file, "hybrid": block_file, "model": str(TINY_EXACT)}.get(name, "")
+    coder = Codec(tiny(QUIET)[0], Options(threads=threads, drafter=name, drafter_file=file))
     for _ in range(2):
         results = coder.decode(coded(SLOTS, lanes()))
         assert [result.symbols.tolist() for result in results if isinstance(result, DecodedSlot)] == [
