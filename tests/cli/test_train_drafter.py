@@ -1,4 +1,4 @@
-"""`speccompact train drafter` and `train labels`, in this process."""
+"""`speccompact train drafter`, `train labels` and `train model`, in this process."""
 
 import json
 from pathlib import Path
@@ -44,6 +44,17 @@ def test_labels_and_json(home: Path, tmp_path: Path, capsys: pytest.CaptureFixtu
     result = json.loads(capsys.readouterr().out)
     assert set(result) == {"tokens", "seconds", "mean_tokens_per_pass", "trust_bits", "held_out"}
     assert set(result["held_out"]["prose"]) == {"tokens_per_pass", "acceptance"}
+
+
+def test_model(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folders = ["--corpus", str(home / "corpus"), "-o", str(tmp_path / "out"), "--model", str(home / "tiny.gguf")]
+    asked = ["train", "model", *folders, "--tokens=512", *FAST[:5], "--threads=1", "--layers=0"]
+    assert run(asked) == SUCCESS
+    said = capsys.readouterr()
+    assert [line.split()[0] for line in said.out.splitlines()] == ["kind", "logs", "prose", "text", "mean"]
+    assert "next: speccompact models convert" in said.err
+    assert run([*asked, "--new=1,16,2,24"]) == USAGE
+    assert "leave one out" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The drafter `model`, with the tiny model itself: it drafts what the target thinks, whatever was rolled back before."""
+"""The drafter `model`, with the tiny model itself: it drafts what the target thinks, whatever was rolled back."""
 
 from functools import cache
 
