@@ -260,6 +260,18 @@ def test_inspect_for_people(call: Run, text: Path) -> None:
         assert any(words in line for line in lines), words
 
 
+def test_inspect_tells_of_drafts_on_request(call: Run, text: Path) -> None:
+    assert call("compress", "text.txt")[0] == 0
+    code, out, _ = call("inspect", "--stats", "text.txt.spc")
+    assert code == 0
+    assert re.search(r"\d+ tokens in \d+ passes: \d+\.\d\d tokens per pass", out.decode())
+    effort = json.loads(call("inspect", "--stats", "--json", "text.txt.spc")[1])["effort"]
+    assert set(effort) == {"passes", "target_s", "draft_s", "drafts", "notes"}
+    assert "effort" not in json.loads(call("inspect", "--json", "text.txt.spc")[1])
+    code, _, said = call("inspect", "--stats", "-")
+    assert (code, "name one" in said) == (2, True)
+
+
 def test_models_for_people_and_programs(call: Run, tmp_path: Path) -> None:
     code, out, _ = call("models", "list")
     assert (code, "smollm2-135m" in out.decode(), "not pulled" in out.decode()) == (0, True, True)
