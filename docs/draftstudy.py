@@ -159,7 +159,7 @@ def main() -> None:
     parser.add_argument("--seeds", default="0,1")
     parser.add_argument("--tokens", type=int, default=299_008, help="of every drafter, and of the labels")
     parser.add_argument("--heal-tokens", type=int, default=299_008)
-    parser.add_argument("--tiny-tokens", type=int, default=1_998_848)
+    parser.add_argument("--tiny-tokens", type=int, default=999_424)
     parser.add_argument("--block-file", default="", help="the drafter for agentic [default: the one that ships]")
     parser.add_argument("--model-file", default="", help="the small model for agentic; without it that row is left out")
     given = parser.parse_args()
