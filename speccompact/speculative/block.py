@@ -1,6 +1,6 @@
 """The drafter `block`: a small network that drafts a block of symbols for all slots in one forward pass."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -80,8 +80,9 @@ class BlockDrafter:
         count = min(self._threads, max(1, len(windows) // _SHARE))
         if self._pool is None or count == 1:
             return self._net.draft(windows, limits, self.floor)
+        draft: Callable[[Ints, Ints, float], tuple[Ints, Floats, Ints]] = self._net.draft
         parts = zip(np.array_split(windows, count), np.array_split(limits, count), strict=True)
-        futures = [self._pool.submit(self._net.draft, *part, self.floor) for part in parts]
+        futures = [self._pool.submit(draft, some, most, self.floor) for some, most in parts]
         symbols, chances, lengths = zip(*(future.result() for future in futures), strict=True)
         return np.concatenate(symbols), np.concatenate(chances), np.concatenate(lengths)
 

@@ -71,9 +71,9 @@ class BlockKernel:
         self._body = (tensors["tokens"].numpy(), tensors["tokens.scale"].numpy(), _pack(tensors["input"]))
         self._layers = layers
         self._tail = (_pack(tensors["output"]), head, bias, listed, places, correction)
-        self._trust = tuple(
+        self._trust = [
             tensors[f"trust.{name}"].float().numpy() for name in ("input", "bias", "output", "scale", "shift")
-        )
+        ]
         self._block = shape.block
 
     def draft(self, windows: Array, limits: Array, floor: float) -> tuple[Array, Array, Array]:
@@ -86,9 +86,10 @@ class BlockKernel:
         chances = np.zeros((len(windows), self._block), np.float32)
         lengths = np.zeros(len(windows), np.int64)
         _, head, bias, listed, places, correction = self._tail
+        trust_input, trust_bias, trust_output, scale, shift = self._trust
         _draft(
-            rows, places[windows[:, -1]], limits, floor, head, bias, listed, correction, *self._trust,
-            symbols, chances, lengths,
+            rows, places[windows[:, -1]], limits, floor, head, bias, listed, correction, trust_input, trust_bias,
+            trust_output, scale, shift, symbols, chances, lengths,
         )  # fmt: skip
         return symbols, chances, lengths
 
@@ -224,8 +225,8 @@ def _best(rows: Array, packed: Packed, bias: Array, best: Array, at: Array) -> N
                     top[first + r, lane] = score if higher else top[first + r, lane]
                     where[first + r, lane] = tile if higher else where[first + r, lane]
     for r in range(count_rows):
-        lane = np.argmax(top[r])
-        best[r], at[r] = top[r, lane], np.int64(where[r, lane]) * _LANES + lane
+        first_best = np.argmax(top[r])
+        best[r], at[r] = top[r, first_best], np.int64(where[r, first_best]) * _LANES + first_best
 
 
 @jit

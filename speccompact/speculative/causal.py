@@ -123,7 +123,7 @@ class ModelDrafter:
             going, last = going[keep], best[keep]
             if not len(going):
                 break
-            best, chance = self._step([places[n] for n in going], last)
+            best, chance = self._step([places[n] for n in going.tolist()], last)
         return symbols, chances, lengths
 
     def _read(self, texts: Sequence[Symbols], places: Sequence[int]) -> tuple[Symbols, npt.NDArray[np.float32]]:

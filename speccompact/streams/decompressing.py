@@ -161,9 +161,9 @@ class StreamDecompressor:
     def _catch_up(self, group: list[tuple[Frame, bytes]]) -> None:
         """Decode frames for the memory that they leave."""
         for frame, data in group:
-            content, passes = self._decoder.decode(frame, data)
+            content, effort = self._decoder.decode(frame, data)
             frame.verify(data, content)
-            self._tally.add_frame(frame.head, passes)
+            self._tally.add_decoded(frame.head, effort)
         group.clear()
 
     def _decode(self, reader: FrameReader, frame: Frame) -> bytes:

@@ -92,7 +92,8 @@ def kl(buckets: Buckets) -> Tensor:
     Distillation (Hinton et al., 2015, arXiv 1503.02531); for drafters DistillSpec (Zhou et al., 2024, arXiv
     2310.08461). For a text it is the cross-entropy. Gradient at the scores z of q: q - p.
     """
-    return (torch.special.xlogy(buckets.wanted, buckets.wanted) - buckets.wanted * buckets.logs).sum(-1)
+    known: Tensor = torch.special.xlogy(buckets.wanted, buckets.wanted)
+    return (known - buckets.wanted * buckets.logs).sum(-1)
 
 
 def total_variation(buckets: Buckets) -> Tensor:

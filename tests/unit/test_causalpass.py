@@ -45,7 +45,7 @@ def test_losses_are_those_of_the_definition(base: Checkpoint, loss: str, soft: b
     network = Network(base, None, 1.0, 0)
     batch = labelled(batch_of(base)) if soft else batch_of(base)
     value = causal_loss(network, batch, Aim(loss, "uniform", 0.5), listed)
-    value.backward()
+    value.backward()  # type: ignore[no-untyped-call]
     found = {name: parameter.grad for name, parameter in network.named_parameters()}
     network.zero_grad()
     hidden, head = network.hidden(batch, rounding=False)
@@ -57,10 +57,10 @@ def test_losses_are_those_of_the_definition(base: Checkpoint, loss: str, soft: b
         known = batch.targets < listed
         chosen = logs[known].gather(1, batch.targets[known, None])
         wanted = LOSSES[loss](Buckets(torch.ones_like(chosen), chosen), 0.5).mean()
-    wanted.backward()
+    wanted.backward()  # type: ignore[no-untyped-call]
     torch.testing.assert_close(value, wanted, rtol=1e-4, atol=1e-5)
     for name, parameter in network.named_parameters():
-        torch.testing.assert_close(found[name], parameter.grad, rtol=1e-2, atol=1e-4, msg=lambda m, n=name: f"{n}: {m}")
+        torch.testing.assert_close(found[name], parameter.grad, rtol=1e-2, atol=1e-4)
 
 
 def test_trials_follow_the_text() -> None:

@@ -170,9 +170,9 @@ def test_labels_are_what_the_target_expects(home: Path, tmp_path: Path) -> None:
     vocabulary = Vocabulary(base.tokenizer.token_bytes(), base.tokenizer.special_ids)
     batch = make_batch([np.arange(20, 60, dtype=np.int32), np.arange(7, dtype=np.int32)], vocabulary)
     symbols, chances = label(network, batch, 5)
-    with torch.no_grad():
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):  # base weights are bfloat16
         hidden, head = network.hidden(batch, rounding=False)
-        expected = (hidden @ head.T).softmax(-1)
+        expected = (hidden @ head.T).float().softmax(-1)
     torch.testing.assert_close(chances.float(), expected.gather(1, symbols.long()), rtol=0.1, atol=1e-3)
     write_labels(tmp_path / "x", fingerprint(base), [(batch, symbols, chances)])
     read = read_labels(tmp_path / "x", vocabulary.size)
