@@ -61,11 +61,19 @@ def main() -> None:
                 "tokens": tokens,
                 "passes": passes,
                 "tokens_per_pass": tokens / passes,
+                "oracle_tokens_per_pass": tokens
+                / sum(fewest(len(slot), arguments.length, arguments.epoch) for slot in slots),
                 "drafts": drafting.effort.to_json()["drafts"],
             }
     with temporary(arguments.output.parent) as place:
         place.write_text(json.dumps({"drafter": arguments.drafter, "held_out": kinds}, indent=1) + "\n", "utf-8")
         commit(place, arguments.output)
+
+
+def fewest(tokens: int, length: int, epoch: int) -> int:
+    """Return the passes of a slot with drafts of this length that are always right; borders cut them."""
+    epochs, rest = divmod(tokens, epoch) if epoch else (0, tokens)
+    return epochs * -(-epoch // (length + 1)) + -(-rest // (length + 1))
 
 
 def cut(folder: Path, tokenizer: Tokenizer, slot_tokens: int, most: int) -> list[Symbols]:

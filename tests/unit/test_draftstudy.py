@@ -70,6 +70,13 @@ def test_a_replay_settles_everything(home: Path, tmp_path: Path, monkeypatch: py
         assert found["suffix"][kind]["tokens_per_pass"] > 1
 
 
+def test_the_fewest_passes() -> None:
+    fewest = runpy.run_path(str(DOCS / "draftreplay.py"))["fewest"]
+    assert [fewest(tokens, 8, 16) for tokens in (1, 9, 10, 16, 17, 32, 35)] == [1, 1, 2, 2, 3, 4, 5]
+    assert fewest(100, 0, 16) == 100
+    assert fewest(100, 9, 0) == 10
+
+
 def test_lengths_of_drafts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Said) -> None:
     (tmp_path / "a.txt").write_text(babble(1500, 3))
     given = ["--model", str(TINY_EXACT), "--slots=1,3", "--lengths=0,2", "--tokens=60", "-T", "1", "--repeat=1"]
