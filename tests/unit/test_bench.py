@@ -68,7 +68,7 @@ def test_programs_can_rely_on_keys_and_types(tmp_path: Path, tiny_home: Path) ->
     }  # fmt: skip
     assert entry["slots"]["model"] > 0
     assert entry["tokens_per_pass"] >= 1.0
-    assert set(entry["effort"]) == {"passes", "target_s", "draft_s", "drafts"}
+    assert set(entry["effort"]) == {"passes", "target_s", "draft_s", "drafts", "notes"}
     assert {key: type(value) for key, value in entry["peers"]["zstd"].items()} == {
         "bytes": int, "bpb": float, "encode_mb_per_s": float, "decode_mb_per_s": float
     }  # fmt: skip
