@@ -17,6 +17,7 @@ from typing import Any, get_args
 import numpy as np
 import numpy.typing as npt
 
+from speccompact.memory.group import next_border
 from speccompact.modelstore.registered import open_checkpoint
 from speccompact.modelstore.registry import DEFAULT_MODEL
 from speccompact.modelstore.storefiles import commit, temporary
@@ -42,12 +43,13 @@ def main() -> None:
     parser.add_argument("--slot-tokens", type=int, default=1024)
     parser.add_argument("--frame-slots", type=int, default=64)
     parser.add_argument("--length", type=int, default=8, help="tokens of a draft, at most")
-    parser.add_argument("--epoch", type=int, default=16, help="positions between two borders; 0 for no borders")
+    parser.add_argument("--no-borders", action="store_true", help="as on levels without a memory")
     parser.add_argument("--tokens", type=int, default=16384, help="of each kind, at most")
     arguments = parser.parse_args()
     spec = open_checkpoint(arguments.model).tokenizer
     tokenizer = Tokenizer(spec, Vocabulary(spec.token_bytes(), spec.special_ids))
     options = Options(drafter=arguments.drafter, drafter_file=arguments.drafter_file)
+    borders = not arguments.no_borders
     kinds: dict[str, Any] = {}
     for folder in sorted(path for path in arguments.held_out.iterdir() if path.is_dir()):
         slots = cut(folder, tokenizer, arguments.slot_tokens, arguments.tokens)
@@ -55,14 +57,13 @@ def main() -> None:
             drafter, name, _ = make_drafter(tokenizer.vocabulary, options)
             drafting = Drafting(drafter, name)
             frames = [slots[i : i + arguments.frame_slots] for i in range(0, len(slots), arguments.frame_slots)]
-            passes = sum(replay(drafting, frame, tokenizer, arguments.length, arguments.epoch) for frame in frames)
+            passes = sum(replay(drafting, frame, tokenizer, arguments.length, borders) for frame in frames)
             tokens = sum(map(len, slots))
             kinds[folder.name] = {
                 "tokens": tokens,
                 "passes": passes,
                 "tokens_per_pass": tokens / passes,
-                "oracle_tokens_per_pass": tokens
-                / sum(fewest(len(slot), arguments.length, arguments.epoch) for slot in slots),
+                "oracle_tokens_per_pass": tokens / sum(fewest(len(slot), arguments.length, borders) for slot in slots),
                 "drafts": drafting.effort.to_json()["drafts"],
             }
     with temporary(arguments.output.parent) as place:
@@ -70,10 +71,14 @@ def main() -> None:
         commit(place, arguments.output)
 
 
-def fewest(tokens: int, length: int, epoch: int) -> int:
+def fewest(tokens: int, length: int, borders: bool) -> int:
     """Return the passes of a slot with drafts of this length that are always right; borders cut them."""
-    epochs, rest = divmod(tokens, epoch) if epoch else (0, tokens)
-    return epochs * -(-epoch // (length + 1)) + -(-rest // (length + 1))
+    passes = position = 0
+    while position < tokens:
+        stop = min(tokens, next_border(position) if borders else tokens)
+        passes += -(-(stop - position) // (length + 1))
+        position = stop
+    return passes
 
 
 def cut(folder: Path, tokenizer: Tokenizer, slot_tokens: int, most: int) -> list[Symbols]:
@@ -93,7 +98,7 @@ def _first(data: bytes, tokenizer: Tokenizer, slot_tokens: int, most: int) -> It
             most -= len(slot.symbols)
 
 
-def replay(drafting: Drafting, texts: Sequence[Symbols], tokenizer: Tokenizer, length: int, epoch: int) -> int:
+def replay(drafting: Drafting, texts: Sequence[Symbols], tokenizer: Tokenizer, length: int, borders: bool) -> int:
     """Decode a frame whose text is known; returns the passes, counted once for each slot that took part.
 
     Args:
@@ -101,13 +106,13 @@ def replay(drafting: Drafting, texts: Sequence[Symbols], tokenizer: Tokenizer, l
         texts: (n,) int32 for each slot.
         tokenizer: of the text.
         length: tokens of a draft, at most.
-        epoch: positions between two borders; 0 for no borders.
+        borders: slots wait for each other at the borders of epochs.
     """
     drafting.begin(max(map(len, texts)), tokenizer.vocabulary.symbols)
     settled, passes, border = [0] * len(texts), 0, 0
     while any(at < len(text) for at, text in zip(settled, texts, strict=True)):
         if all(at >= min(border, len(text)) for at, text in zip(settled, texts, strict=True)):
-            border = border + epoch if epoch else max(map(len, texts))
+            border = next_border(border) if borders else max(map(len, texts))
         ready = [n for n, text in enumerate(texts) if settled[n] < min(border, len(text))]
         limits = [min(length, min(border, len(texts[n])) - settled[n] - 1) for n in ready]
         drafts = drafting.propose([Slot(n, texts[n][: settled[n]]) for n in ready], limits)

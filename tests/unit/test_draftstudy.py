@@ -72,9 +72,9 @@ def test_a_replay_settles_everything(home: Path, tmp_path: Path, monkeypatch: py
 
 def test_the_fewest_passes() -> None:
     fewest = runpy.run_path(str(DOCS / "draftreplay.py"))["fewest"]
-    assert [fewest(tokens, 8, 16) for tokens in (1, 9, 10, 16, 17, 32, 35)] == [1, 1, 2, 2, 3, 4, 5]
-    assert fewest(100, 0, 16) == 100
-    assert fewest(100, 9, 0) == 10
+    assert [fewest(tokens, 8, False) for tokens in (1, 9, 10, 18)] == [1, 1, 2, 2]
+    assert [fewest(tokens, 8, True) for tokens in (1, 4, 6, 16, 32, 35)] == [1, 4, 5, 8, 10, 11]
+    assert fewest(100, 0, True) == fewest(100, 0, False) == 100
 
 
 def test_lengths_of_drafts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Said) -> None:

@@ -1,5 +1,6 @@
 """Frames with a memory on the tiny model: back again, smaller, and the same however they are computed."""
 
+from pathlib import Path
 from typing import get_args
 
 import numpy as np
@@ -15,7 +16,8 @@ from speccompact.slotbatch import DecodedSlot
 from speccompact.speculative.drafter import Drafter
 from speccompact.speculative.suffix import SuffixDrafter
 from speccompact.streams.engine import CodedSlot
-from tests.tiny_model import tiny
+from tests.tiny_block import write_tiny_block
+from tests.tiny_model import TINY_EXACT, tiny
 from tests.tiny_slots import (
     QUIET,
     Adversary,
@@ -85,8 +87,10 @@ def test_drafts_change_nothing(drafter: str, threads: int, kernels: Kernels) -> 
 
 
 @pytest.mark.parametrize("name", get_args(DrafterName))
-def test_drafters_by_name_change_nothing(name: DrafterName) -> None:
-    check(Codec(tiny(QUIET)[0], Options(threads=2, drafter=name)))
+def test_drafters_by_name_change_nothing(name: DrafterName, tmp_path: Path) -> None:
+    block = str(write_tiny_block(tmp_path / "block"))
+    file = {"block": block, "hybrid": block, "model": str(TINY_EXACT)}.get(name, "")
+    check(Codec(tiny(QUIET)[0], Options(threads=2, drafter=name, drafter_file=file)))
 
 
 def test_what_is_repeated_costs_little() -> None:
