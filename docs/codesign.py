@@ -26,6 +26,7 @@ from speccompact.speculative.blockfile import BlockShape
 from speccompact.text.tokenizer import Tokenizer
 from speccompact.text.vocabulary import Vocabulary
 from speccompact.training.batch import Batch
+from speccompact.training.conduct import Material, carry_out, measured_slices, open_material
 from speccompact.training.draftexamples import Places, frequent_tokens, make_examples
 from speccompact.training.draftlosses import annealing
 from speccompact.training.draftmeasure import try_drafts
@@ -36,7 +37,6 @@ from speccompact.training.loss import code_length
 from speccompact.training.metrics import Line
 from speccompact.training.network import Network
 from speccompact.training.resuming import choose_checkpoint
-from speccompact.training.runs import Material, carry_out, measured_slices, open_material
 from speccompact.training.sampling import SequenceStream
 from speccompact.training.smallmodels import Sizes, make_new
 from speccompact.training.trainer import LAST, make_optimiser

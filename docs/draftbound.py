@@ -27,6 +27,7 @@ from speccompact.speculative.blockfile import BlockShape
 from speccompact.text.tokenizer import Tokenizer
 from speccompact.text.vocabulary import Vocabulary
 from speccompact.training.batch import Batch
+from speccompact.training.conduct import carry_out, measured_slices, open_material
 from speccompact.training.draftexamples import Examples, Places, frequent_tokens, make_examples
 from speccompact.training.draftlabels import LabelledBatch, Labels, LabelStream, read_labels
 from speccompact.training.draftmeasure import joined, try_batch
@@ -35,7 +36,6 @@ from speccompact.training.draftpass import Aim, draft_loss, soft_labels
 from speccompact.training.metrics import Line
 from speccompact.training.network import Network
 from speccompact.training.resuming import choose_checkpoint
-from speccompact.training.runs import carry_out, measured_slices, open_material
 from speccompact.training.trainer import LAST, make_optimiser
 from speccompact.training.trainoptions import TrainOptions
 from speccompact.training.tuning import load_base

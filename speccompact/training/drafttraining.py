@@ -26,6 +26,7 @@ from speccompact.text.tokenizer import Tokenizer
 from speccompact.text.vocabulary import Vocabulary
 from speccompact.training import provenance
 from speccompact.training.batch import Batch
+from speccompact.training.conduct import Material, carry_out, measured_slices, open_material
 from speccompact.training.curves import draw, require_plots
 from speccompact.training.draftexamples import Places, frequent_tokens, make_examples
 from speccompact.training.draftlabels import LabelledBatch, LabelStream, read_labels
@@ -37,7 +38,6 @@ from speccompact.training.draftpass import Aim, draft_loss, soft_labels
 from speccompact.training.metrics import Line
 from speccompact.training.prefetch import Stream
 from speccompact.training.resuming import choose_checkpoint, refuse_occupied
-from speccompact.training.runs import Material, carry_out, measured_slices, open_material
 from speccompact.training.sampling import SequenceStream
 from speccompact.training.trainer import Report, Watch, make_optimiser
 from speccompact.training.trainstate import RunState

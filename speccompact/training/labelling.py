@@ -10,9 +10,9 @@ from speccompact.modelstore.checkpoints import Checkpoint
 from speccompact.modelstore.merging import fingerprint
 from speccompact.text.tokenizer import Tokenizer
 from speccompact.text.vocabulary import Vocabulary
+from speccompact.training.conduct import open_material
 from speccompact.training.draftlabels import label, write_labels
 from speccompact.training.network import Network
-from speccompact.training.runs import open_material
 from speccompact.training.sampling import SequenceStream
 from speccompact.training.trainer import Interrupted, Report, Watch
 from speccompact.training.trainoptions import TrainOptions

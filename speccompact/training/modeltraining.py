@@ -25,6 +25,7 @@ from speccompact.text.vocabulary import Vocabulary
 from speccompact.training import provenance
 from speccompact.training.batch import Batch
 from speccompact.training.causalpass import causal_loss, try_causal
+from speccompact.training.conduct import carry_out, measured_slices, open_material
 from speccompact.training.curves import draw, require_plots
 from speccompact.training.draftlabels import LabelStream, read_labels
 from speccompact.training.draftlosses import LOSSES, annealing
@@ -34,7 +35,6 @@ from speccompact.training.metrics import Line
 from speccompact.training.network import Network
 from speccompact.training.prefetch import Stream
 from speccompact.training.resuming import choose_checkpoint, refuse_occupied
-from speccompact.training.runs import carry_out, measured_slices, open_material
 from speccompact.training.sampling import SequenceStream
 from speccompact.training.smallmodels import Sizes, keep_layers, make_new, parse_layers, trained
 from speccompact.training.trainer import Report, Watch, make_optimiser

@@ -31,12 +31,12 @@ from speccompact.text.tokenizer import Tokenizer
 from speccompact.text.vocabulary import Vocabulary
 from speccompact.training import provenance
 from speccompact.training.batch import Batch
+from speccompact.training.conduct import Material, carry_out, measured_slices, open_material
 from speccompact.training.curves import draw, require_plots
 from speccompact.training.evaluation import changes, evaluate, mean_change
 from speccompact.training.metrics import Line
 from speccompact.training.network import Network
 from speccompact.training.resuming import choose_checkpoint, refuse_occupied
-from speccompact.training.runs import Material, carry_out, measured_slices, open_material
 from speccompact.training.sampling import SequenceStream
 from speccompact.training.schedule import Schedule
 from speccompact.training.trainer import Report, Watch, make_optimiser
