@@ -15,7 +15,9 @@ from speccompact.modelstore.registry import DEFAULT_MODEL
 from speccompact_cli.exit_codes import SUCCESS, Stopped
 from speccompact_cli.naming import shown
 from speccompact_cli.progress import Activity, StageProgress, duration
+from speccompact_cli.reports import held_out_lines
 from speccompact_cli.shared_options import make_console, make_options, running_options, verbosity_options
+from speccompact_cli.train_average_cmd import average_command
 
 if TYPE_CHECKING:
     from speccompact.training.trainer import Report
@@ -105,6 +107,9 @@ def train_command() -> None:
     """Tune models on text of your own."""
 
 
+train_command.add_command(average_command)
+
+
 @train_command.command("adapter")
 @click.option("--corpus", required=True, metavar="DIR", help="Text to train on; its folders are kinds of text.")
 @click.option("-o", "--output", required=True, metavar="DIR", help="Folder of the results and checkpoints.")
@@ -188,18 +193,7 @@ def adapter_command(
             console.note(f"{shown(output)}: checkpoint written; go on with --resume")
             raise Stopped(stop.signum or signal.SIGTERM) from None
     result = tuned.to_json()
-    click.echo(json.dumps(result, indent=2) if as_json else "\n".join(result_lines(result)))
+    click.echo(json.dumps(result, indent=2) if as_json else "\n".join(held_out_lines(result)))
     if tuned.adapter is not None:
         console.note(f"next: speccompact models convert {shown(model)} --adapter {shown(tuned.adapter)} --name NAME")
     return SUCCESS
-
-
-def result_lines(result: dict[str, Any]) -> list[str]:
-    """Return the table of a finished run."""
-    lines = [f"{'kind':<28} {'bpb before':>10} {'after':>8} {'change':>9}"]
-    for kind, row in result["held_out"].items():
-        lines.append(
-            f"{shown(kind):<28} {row['start_bpb']:>10.4f} {row['end_bpb']:>8.4f} {row['change_percent']:>+8.2f}%"
-        )
-    lines.append(f"{'mean':<28} {'':>10} {'':>8} {result['mean_change_percent']:>+8.2f}%")
-    return lines

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from speccompact.errors import ArgumentError, ModelError
-from speccompact.modelstore.adapterfile import Adapter, read_adapter, write_adapter
+from speccompact.modelstore.adapterfile import ADAPTER_NAME, Adapter, read_adapter, write_adapter
 from speccompact.modelstore.checkpoints import Checkpoint
 from speccompact.modelstore.download import Progress, file_sha256, no_progress
 from speccompact.modelstore.loading import check_device
@@ -31,7 +31,7 @@ from speccompact.text.vocabulary import Vocabulary
 from speccompact.training import provenance
 from speccompact.training.corpus import Corpus, mixture, open_corpus
 from speccompact.training.curves import draw, require_plots
-from speccompact.training.evaluation import changes, mean_change, slices
+from speccompact.training.evaluation import results, slices
 from speccompact.training.metrics import Line, MetricsFile
 from speccompact.training.network import Network
 from speccompact.training.resuming import choose_checkpoint, refuse_occupied
@@ -40,7 +40,7 @@ from speccompact.training.trainer import Report, Trainer, Watch, make_optimiser
 from speccompact.training.trainoptions import TrainOptions
 from speccompact.training.trainstate import RunState, load_state
 
-ADAPTER, CURVES, PROVENANCE = "adapter.safetensors", "curves.png", "provenance.json"
+CURVES, PROVENANCE = "curves.png", "provenance.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +62,7 @@ class Tuned:
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as JSON; its keys are a stable contract."""
-        change = changes(self.start, self.end)
-        kinds = {
-            kind: {"start_bpb": self.start[kind], "end_bpb": self.end[kind], "change_percent": change[kind]}
-            for kind in change
-        }
-        mean = mean_change(self.start, self.end)
-        return {"tokens": self.tokens, "seconds": self.seconds, "mean_change_percent": mean, "held_out": kinds}
+        return {"tokens": self.tokens, "seconds": self.seconds} | results(self.start, self.end)
 
 
 def load_base(model: str, progress: Progress = no_progress) -> tuple[Checkpoint, str]:
@@ -188,7 +182,7 @@ def tune(
 
     adapter = None
     if options.rank is not None:
-        adapter = out / ADAPTER
+        adapter = out / ADAPTER_NAME
         write_adapter(adapter, Adapter(options.rank, network.scale, base_digest, network.factors(), {}), dtype="I8")
     lines, parts = metrics.read()
     draw(out / CURVES, lines)
