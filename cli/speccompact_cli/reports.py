@@ -3,10 +3,12 @@
 import os
 import sys
 import traceback
+from typing import Any
 
 from speccompact.streams.summary import LostRange, Summary
 from speccompact_cli.console import Console
 from speccompact_cli.exit_codes import describe
+from speccompact_cli.naming import shown
 
 
 def describe_work(summary: Summary, seconds: float) -> str:
@@ -78,3 +80,14 @@ def report_failure(console: Console, error: BaseException, name: str = "") -> No
         traceback.print_exception(error, file=sys.stderr)
     text = describe(error)
     console.error(text if not name or text.startswith(name) else f"{name}: {text}")
+
+
+def held_out_lines(result: dict[str, Any]) -> list[str]:
+    """Return the table of what training has brought, by kind of held-out text."""
+    lines = [f"{'kind':<28} {'bpb before':>10} {'after':>8} {'change':>9}"]
+    for kind, row in result["held_out"].items():
+        lines.append(
+            f"{shown(kind):<28} {row['start_bpb']:>10.4f} {row['end_bpb']:>8.4f} {row['change_percent']:>+8.2f}%"
+        )
+    lines.append(f"{'mean':<28} {'':>10} {'':>8} {result['mean_change_percent']:>+8.2f}%")
+    return lines

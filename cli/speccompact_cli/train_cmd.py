@@ -11,7 +11,9 @@ from speccompact.errors import ArgumentError
 from speccompact_cli.exit_codes import SUCCESS, Stopped
 from speccompact_cli.naming import shown
 from speccompact_cli.progress import StageProgress
+from speccompact_cli.reports import held_out_lines
 from speccompact_cli.shared_options import make_console, make_options, quiet_option, running_options
+from speccompact_cli.train_average_cmd import average_command
 from speccompact_cli.train_common import StopRequest, TrainProgress, corpus_options, parse_mix
 from speccompact_cli.train_drafter_cmd import drafter_command
 from speccompact_cli.train_labels_cmd import labels_command
@@ -23,6 +25,7 @@ def train_command() -> None:
     """Tune models on text of your own."""
 
 
+train_command.add_command(average_command)
 train_command.add_command(drafter_command)
 train_command.add_command(labels_command)
 train_command.add_command(model_command)
@@ -92,18 +95,7 @@ def adapter_command(
             console.note(f"{shown(output)}: checkpoint written; go on with --resume")
             raise Stopped(stop.signum or signal.SIGTERM) from None
     result = tuned.to_json()
-    click.echo(json.dumps(result, indent=2) if as_json else "\n".join(result_lines(result)))
+    click.echo(json.dumps(result, indent=2) if as_json else "\n".join(held_out_lines(result)))
     if tuned.adapter is not None:
         console.note(f"next: speccompact models convert {shown(model)} --adapter {shown(tuned.adapter)} --name NAME")
     return SUCCESS
-
-
-def result_lines(result: dict[str, Any]) -> list[str]:
-    """Return the table of a finished run."""
-    lines = [f"{'kind':<28} {'bpb before':>10} {'after':>8} {'change':>9}"]
-    for kind, row in result["held_out"].items():
-        lines.append(
-            f"{shown(kind):<28} {row['start_bpb']:>10.4f} {row['end_bpb']:>8.4f} {row['change_percent']:>+8.2f}%"
-        )
-    lines.append(f"{'mean':<28} {'':>10} {'':>8} {result['mean_change_percent']:>+8.2f}%")
-    return lines

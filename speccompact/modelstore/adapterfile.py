@@ -31,6 +31,9 @@ from speccompact.modelstore.peftconfig import read_peft_config
 from speccompact.modelstore.safetensors import PICKLE_SUFFIXES, SafetensorsFile, parse_json
 from speccompact.modelstore.storefiles import commit, temporary
 
+ADAPTER_NAME = "adapter.safetensors"
+"""Name of the file that training writes, in a folder of its own."""
+
 ADAPTER_VERSION = 1
 """Meaning of the metadata and of the tensors; it changes when an old reader would misunderstand either."""
 

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from speccompact.errors import ArgumentError, ModelError
-from speccompact.modelstore.adapterfile import read_adapter
+from speccompact.modelstore.adapterfile import ADAPTER_NAME, read_adapter
 from speccompact.modelstore.download import Progress, file_sha256, no_progress
 from speccompact.modelstore.hub import HUB_PREFIX, fetch_hub_folder, parse_reference
 from speccompact.modelstore.merging import merge
@@ -79,6 +79,7 @@ def convert_path(
     Args:
         path: a GGUF file, a folder of safetensors, or the name of a registered model (see `open_checkpoint`).
         name: the name to register it under; by default it is made from the name of the adapter, or else of the file.
+            An "adapter.safetensors", as training writes it, goes by the name of its folder.
         adapter: an adapter to merge into the weights first, see `adapterfile.read_adapter`.
         source: where it came from, for people; the path by default.
         progress: told how far each stage is.
@@ -88,7 +89,7 @@ def convert_path(
         ModelError: it is no checkpoint, not of a supported architecture, or the adapter is not for it.
     """
     place = Path(path)
-    chosen = free_name(name or model_name(Path(adapter or place).resolve().name))
+    chosen = free_name(name or model_name(_telling_name(Path(adapter or place).resolve())))
     low_rank = None if adapter is None else read_adapter(adapter)
     checkpoint = open_checkpoint(path, progress=progress)
     progress("convert", 0, 1)
@@ -103,6 +104,10 @@ def model_name(text: str) -> str:
     """Make a model's name from the last part of a path or of a hub name: lower case, no ".gguf" or ".safetensors"."""
     plain = text.rstrip("/").rsplit("/", 1)[-1].lower().removesuffix(".gguf").removesuffix(".safetensors")
     return "".join(letter if letter.isascii() and (letter.isalnum() or letter in "._-") else "-" for letter in plain)
+
+
+def _telling_name(path: Path) -> str:
+    return path.parent.name if path.name == ADAPTER_NAME else path.name
 
 
 def free_name(name: str) -> str:

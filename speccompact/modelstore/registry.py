@@ -65,8 +65,8 @@ REGISTRY: dict[str, RegisteredModel] = {
         replace(
             _UNTUNED,
             name=DEFAULT_MODEL,
-            adapter_sha256="e3f283f661440180098da3139947a42e6f05d1ba6a97f31d49251638a129e69a",
-            exact_digest="08c8a44c968393afe26dd211482fb098f3e49d7f6a0a664e144064c0140023ca",
+            adapter_sha256="ddc8ec15f440dca044a58082551c12682c70fc9c79264b5a8513a5441b836812",
+            exact_digest="8ca8bb40907d809b1f1c0e2d0e60b196e3676aafca53147027f25a8c806adf95",
         ),
         _UNTUNED,
     )

@@ -90,14 +90,43 @@ def open_corpus(folder: Path, held_out: Path | None, tokenizer: TextEncoder, slo
     if not training:
         raise ArgumentError(f"{folder}: too little text to train on once some is held out")
     measured = _chunks(folder, files, lambda file: file.fine_kind, held=True)
-    held_files: list[CorpusFile] = []
+    held_files: Sequence[CorpusFile] = ()
     if held_out is not None:
-        held_files = scan(held_out, tokenizer, slot_tokens, hold_out=False)
+        other = open_held_out(held_out, tokenizer, slot_tokens)
+        held_files = other.files
         _refuse_shared(files, held_files)
-        measured |= _chunks(held_out, held_files, lambda file: file.fine_kind, held=False)
+        measured |= other.chunks
     if not measured:
         raise ArgumentError(f"{folder}: too little text to hold any out; name some with --held-out")
     return Corpus(files, held_files, training, dict(sorted(measured.items())))
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Text to measure with, and no other.
+
+    Attributes:
+        files: all of them.
+        chunks: by fine kind.
+    """
+
+    files: Sequence[CorpusFile]
+    chunks: Mapping[str, Chunks]
+
+    def digest(self) -> str:
+        """SHA-256 over names, sizes and digests of all files."""
+        return _digest(self.files)
+
+
+def open_held_out(folder: Path, tokenizer: TextEncoder, slot_tokens: int) -> HeldOut:
+    """Read a folder through of which all is text to measure with; see `open_corpus`.
+
+    Raises:
+        ArgumentError: the folder is missing, or holds nothing.
+        OSError: a file cannot be read.
+    """
+    files = scan(folder, tokenizer, slot_tokens, hold_out=False)
+    return HeldOut(files, _chunks(folder, files, lambda file: file.fine_kind, held=False))
 
 
 def mixture(training: Mapping[str, Chunks], wanted: Mapping[str, float]) -> dict[str, float]:

@@ -1,7 +1,7 @@
 """Bits per byte of held-out text, kind by kind: always the same slices, with the integers simulated."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -90,6 +90,15 @@ def evaluate(
 def changes(start: Mapping[str, float], now: Mapping[str, float]) -> dict[str, float]:
     """Return by kind how much the bits have changed since the start, in percent; less is better."""
     return {kind: 100 * (now[kind] / first - 1) for kind, first in start.items() if kind in now and first > 0}
+
+
+def results(start: Mapping[str, float], end: Mapping[str, float]) -> dict[str, Any]:
+    """Return both, and the changes, as JSON; its keys are a stable contract."""
+    kinds = {
+        kind: {"start_bpb": start[kind], "end_bpb": end[kind], "change_percent": change}
+        for kind, change in changes(start, end).items()
+    }
+    return {"mean_change_percent": mean_change(start, end), "held_out": kinds}
 
 
 def mean_change(start: Mapping[str, float], now: Mapping[str, float]) -> float:

@@ -68,6 +68,14 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
         commit(place, path)
 
 
+def averaging_command(options: TrainOptions, model: str, adapters: int) -> str:
+    """Return the command of an average, with HELD_OUT, OUT and ADAPTER… where the user's own files were."""
+    words = ["speccompact train average --held-out HELD_OUT --output OUT --model", shlex.quote(model)]
+    words += [f"--evaluate-tokens {options.evaluate_tokens} --evaluate-length {options.measured_length}"]
+    words += [f"--device {options.device} --threads {options.threads}"]
+    return " ".join([*words, *(f"ADAPTER{number}" for number in range(1, adapters + 1))])
+
+
 def command_line(options: TrainOptions, model: str, *, held_out: bool, start: bool) -> str:
     """Return the command of a run, with CORPUS, HELD_OUT, START and OUT where the user's own files were."""
     words = _beginning("adapter", model, held_out)

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from speccompact.errors import ArgumentError
-from speccompact.modelstore.adapterfile import Adapter, read_adapter, write_adapter
+from speccompact.modelstore.adapterfile import ADAPTER_NAME, Adapter, read_adapter, write_adapter
 from speccompact.modelstore.checkpoints import Checkpoint
 from speccompact.modelstore.download import Progress, file_sha256, no_progress
 from speccompact.modelstore.loading import check_device
@@ -33,7 +33,7 @@ from speccompact.training import provenance
 from speccompact.training.batch import Batch
 from speccompact.training.conduct import Material, carry_out, measured_slices, open_material
 from speccompact.training.curves import draw, require_plots
-from speccompact.training.evaluation import changes, evaluate, mean_change
+from speccompact.training.evaluation import evaluate, results
 from speccompact.training.metrics import Line
 from speccompact.training.network import Network
 from speccompact.training.resuming import choose_checkpoint, refuse_occupied
@@ -43,7 +43,7 @@ from speccompact.training.trainer import Report, Watch, make_optimiser
 from speccompact.training.trainoptions import TrainOptions
 from speccompact.training.trainstate import RunState
 
-ADAPTER, CURVES, PROVENANCE = "adapter.safetensors", "curves.png", "provenance.json"
+CURVES, PROVENANCE = "curves.png", "provenance.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +65,7 @@ class Tuned:
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as JSON; its keys are a stable contract."""
-        change = changes(self.start, self.end)
-        kinds = {
-            kind: {"start_bpb": self.start[kind], "end_bpb": self.end[kind], "change_percent": change[kind]}
-            for kind in change
-        }
-        mean = mean_change(self.start, self.end)
-        return {"tokens": self.tokens, "seconds": self.seconds, "mean_change_percent": mean, "held_out": kinds}
+        return {"tokens": self.tokens, "seconds": self.seconds} | results(self.start, self.end)
 
 
 def load_base(model: str, progress: Progress = no_progress) -> tuple[Checkpoint, str]:
@@ -158,7 +152,7 @@ def tune(
 
     adapter = None
     if options.rank is not None:
-        adapter = out / ADAPTER
+        adapter = out / ADAPTER_NAME
         write_adapter(adapter, Adapter(options.rank, network.scale, base_digest, network.factors(), {}), dtype="I8")
     draw(out / CURVES, lines, "bits", "bits per token, training", "held-out bits")
     tokens = state.step * options.batch

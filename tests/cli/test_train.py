@@ -45,6 +45,24 @@ def test_train_then_convert(
     assert "tuned:" in capsys.readouterr().err
 
 
+def test_adapters_of_two_runs_are_averaged(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first, second, out = (str(tmp_path / name / "adapter.safetensors") for name in ("first", "second", "mean"))
+    assert run([*arguments(home, tmp_path / "first"), "-q"]) == SUCCESS
+    assert run([*arguments(home, tmp_path / "second", f"--start={first}"), "-q"]) == SUCCESS
+    capsys.readouterr()
+    average = ["train", "average", first, second, "-o", str(tmp_path / "mean"), "--model", str(home / "tiny.gguf")]
+    average += ["--held-out", str(home / "corpus"), "--evaluate-tokens=128", "--evaluate-length=64"]
+    assert run(average) == SUCCESS
+    said = capsys.readouterr()
+    assert [line.split()[0] for line in said.out.splitlines()] == ["kind", "logs", "prose", "text", "mean"]
+    assert float(said.out.split()[-1].rstrip("%")) < -1
+    assert f"--adapter {out} --name NAME" in said.err
+    assert run([*average, "-q"]) == USAGE
+    assert "holds a result already" in capsys.readouterr().err
+    assert run([*average, "--evaluate-length=0"]) == USAGE
+    assert "--evaluate-length is 0" in capsys.readouterr().err
+
+
 def test_json(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     every_weight = [word for word in arguments(home, tmp_path / "out", "--full") if not word.startswith("--rank")]
     assert run([*every_weight, "--json", "-q", "--mix", "logs=0", "--device", "cpu:0"]) == SUCCESS

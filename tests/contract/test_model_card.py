@@ -3,8 +3,6 @@
 import json
 from typing import Any
 
-import pytest
-
 from speccompact.modelstore.adapterfile import read_adapter
 from speccompact.modelstore.download import file_sha256
 from speccompact.modelstore.registered import ADAPTERS
@@ -14,37 +12,53 @@ CARD = (ADAPTERS / f"{DEFAULT_MODEL}.md").read_text("utf-8")
 COLUMNS = ("use", "path", "bytes", "sha256", "source", "licence")
 
 
-@pytest.fixture(scope="module")
-def provenance() -> dict[str, Any]:
-    record: dict[str, Any] = json.loads((ADAPTERS / f"{DEFAULT_MODEL}.provenance.json").read_text("utf-8"))
+def record_of(run: str) -> dict[str, Any]:
+    record: dict[str, Any] = json.loads((ADAPTERS / f"{run}.provenance.json").read_text("utf-8"))
     return record
 
 
-def test_the_run_made_the_adapter_that_ships(provenance: dict[str, Any]) -> None:
+RUNS = (record_of(f"{DEFAULT_MODEL}-first"), record_of(f"{DEFAULT_MODEL}-second"))
+MEAN = record_of(DEFAULT_MODEL)
+
+
+def files_of(part: dict[str, Any]) -> set[tuple[str, int, str]]:
+    return {(file["path"], file["bytes"], file["sha256"]) for file in part["files"]}
+
+
+def test_the_adapter_that_ships_is_the_mean_of_the_runs() -> None:
     path = ADAPTERS / f"{DEFAULT_MODEL}.safetensors"
-    assert provenance["result"]["adapter_sha256"] == file_sha256(path) == REGISTRY[DEFAULT_MODEL].adapter_sha256
+    assert MEAN["result"]["adapter_sha256"] == file_sha256(path) == REGISTRY[DEFAULT_MODEL].adapter_sha256
+    assert MEAN["averaged_sha256"] == [run["result"]["adapter_sha256"] for run in RUNS]
     adapter = read_adapter(path)
-    assert adapter.base == provenance["model"]["fingerprint"]
-    assert adapter.rank == provenance["settings"]["rank"]
-    assert provenance["model"]["name"] == f"{DEFAULT_MODEL}-untuned"
+    for run in RUNS:
+        assert run["model"] == MEAN["model"]
+        assert run["settings"]["rank"] == adapter.rank
+    assert MEAN["model"] == {"name": f"{DEFAULT_MODEL}-untuned", "fingerprint": adapter.base}
 
 
-def test_every_text_has_a_source_and_a_licence(provenance: dict[str, Any]) -> None:
+def test_the_second_run_starts_from_the_first_and_reads_more() -> None:
+    first, second = RUNS
+    assert second["start_sha256"] == first["result"]["adapter_sha256"]
+    before, after = (files_of(run["corpus"]) for run in RUNS)
+    assert before < after
+    assert f"The first run read {len(before)} of these {len(after)} files." in CARD
+
+
+def test_every_text_has_a_source_and_a_licence() -> None:
     head, *lines = (ADAPTERS / f"{DEFAULT_MODEL}.sources.tsv").read_text("utf-8").splitlines()
     assert tuple(head.split("\t")) == COLUMNS
     rows = [dict(zip(COLUMNS, line.split("\t"), strict=True)) for line in lines]
     assert all(row["source"] and row["licence"] for row in rows)
-    for use, part in (("training", "corpus"), ("held out", "held_out")):
+    for use, part in (("training", RUNS[1]["corpus"]), ("held out", MEAN["held_out"])):
         listed = {(row["path"], int(row["bytes"]), row["sha256"]) for row in rows if row["use"] == use}
-        read = {(file["path"], file["bytes"], file["sha256"]) for file in provenance[part]["files"]}
-        assert listed == read
-        size = sum(bytes_ for _, bytes_, _ in read)
-        assert f"{len(read)} files, {size / 1e6:.1f} MB" in CARD
+        assert listed == files_of(part)
+        assert f"{len(listed)} files, {sum(size for _, size, _ in listed) / 1e6:.1f} MB" in CARD
 
 
-def test_the_card_has_the_command_and_the_results(provenance: dict[str, Any]) -> None:
+def test_the_card_has_the_commands_and_the_results() -> None:
     lines = CARD.splitlines()
-    assert provenance["command"] in " ".join(line.strip() for line in lines)
-    for kind, row in provenance["result"]["held_out"].items():
+    for record in (*RUNS, MEAN):
+        assert record["command"] in " ".join(line.strip() for line in lines)
+    for kind, row in MEAN["result"]["held_out"].items():
         cells = f"| {kind} | {row['start_bpb']:.4f} | {row['end_bpb']:.4f} | {row['change_percent']:+.2f} % |"
         assert cells in lines

@@ -8,7 +8,7 @@ import pytest
 from speccompact.errors import ArgumentError, ModelError
 from speccompact.modelstore import pull as pulling
 from speccompact.modelstore import registered
-from speccompact.modelstore.adapterfile import read_adapter, write_adapter
+from speccompact.modelstore.adapterfile import ADAPTER_NAME, read_adapter, write_adapter
 from speccompact.modelstore.checkpoints import load_checkpoint
 from speccompact.modelstore.merging import fingerprint, merge
 from speccompact.modelstore.pull import convert_path, pull, pull_registered
@@ -152,6 +152,15 @@ def test_adapters_of_peft_are_merged_by_shape_alone(untuned: RegisteredModel, gg
     write_adapter(ours, tiny_adapter(), "F32")
     assert convert_path(gguf, adapter=folder).names == ("lora",)
     assert convert_path(gguf, adapter=ours).names == ("lora", "ours")
+
+
+def test_an_adapter_with_the_name_that_training_gives_goes_by_its_folder(
+    untuned: RegisteredModel, gguf: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "Our Tickets"
+    folder.mkdir()
+    write_adapter(folder / ADAPTER_NAME, tiny_adapter())
+    assert convert_path(gguf, adapter=folder / ADAPTER_NAME).names == ("our-tickets",)
 
 
 def test_names_of_the_registry_are_not_given_away(untuned: RegisteredModel, gguf: Path, tmp_path: Path) -> None:

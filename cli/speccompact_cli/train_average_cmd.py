@@ -1,0 +1,65 @@
+"""``speccompact train average``: one adapter of several."""
+
+import json
+from pathlib import Path
+
+import click
+
+from speccompact.modelstore.registry import DEFAULT_MODEL
+from speccompact_cli.exit_codes import SUCCESS
+from speccompact_cli.naming import shown
+from speccompact_cli.progress import StageProgress
+from speccompact_cli.reports import held_out_lines
+from speccompact_cli.shared_options import make_console, make_options, quiet_option, running_options
+
+
+@click.command("average")
+@click.argument("adapters", metavar="ADAPTER...", nargs=-1, required=True)
+@click.option("-o", "--output", required=True, metavar="DIR", help="Folder of the results.")
+@click.option("--model", default=DEFAULT_MODEL, show_default=True, metavar="NAME|PATH", help="Model they are for.")
+@click.option("--held-out", required=True, metavar="DIR", help="Text to measure with; its folders are kinds of text.")
+@click.option("--evaluate-tokens", default=8192, show_default=True, metavar="N", help="Held-out tokens of each kind.")
+@click.option("--evaluate-length", default=1024, show_default=True, metavar="N", help="Tokens of a held-out sequence.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON; its keys are a stable contract.")
+@running_options
+@quiet_option
+def average_command(
+    adapters: tuple[str, ...],
+    output: str,
+    model: str,
+    held_out: str,
+    evaluate_tokens: int,
+    evaluate_length: int,
+    as_json: bool,
+    threads: int,
+    device: str,
+    quiet: bool,
+) -> int:
+    """Average adapters of runs that started from one another, and measure the mean.
+
+    The mean is often better than each of them: it has less of what the last steps of a run happened to see.
+    """
+    from speccompact.training.averaging import average  # loads torch: only when it runs
+    from speccompact.training.trainoptions import TrainOptions
+    from speccompact.training.tuning import load_base
+
+    make_options(threads, device)
+    options = TrainOptions(
+        evaluate_tokens=evaluate_tokens,
+        evaluate_length=evaluate_length,
+        micro_batch=max(4096, evaluate_length),
+        batch=max(4096, evaluate_length),
+        threads=threads,
+        device=device,
+    )
+    console = make_console(quiet)
+    fetching = StageProgress(console, shown(model))
+    try:
+        base, name = load_base(model, fetching)
+    finally:
+        fetching.close()
+    done = average([Path(each) for each in adapters], Path(output), base, name, Path(held_out), options)
+    result = done.to_json()
+    click.echo(json.dumps(result, indent=2) if as_json else "\n".join(held_out_lines(result)))
+    console.note(f"next: speccompact models convert {shown(model)} --adapter {shown(done.adapter)} --name NAME")
+    return SUCCESS

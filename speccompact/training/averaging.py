@@ -1,0 +1,144 @@
+"""Adapters averaged: one that is better than each, for the time of a measurement.
+
+Runs that go on from one another end at places around a good one, each with the noise of its last steps; their mean has
+less of it (Izmailov et al., "Averaging Weights Leads to Wider Optima and Better Generalization", 2018; Wortsman et al.,
+"Model soups", 2022).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from speccompact.errors import ArgumentError
+from speccompact.modelstore.adapterfile import ADAPTER_NAME, Adapter, Floats, read_adapter, write_adapter
+from speccompact.modelstore.checkpoints import Checkpoint
+from speccompact.modelstore.download import file_sha256
+from speccompact.modelstore.loading import check_device
+from speccompact.modelstore.merging import fingerprint
+from speccompact.options import Options
+from speccompact.text.tokenizer import Tokenizer
+from speccompact.text.vocabulary import Vocabulary
+from speccompact.training import provenance
+from speccompact.training.corpus import open_held_out
+from speccompact.training.evaluation import evaluate, results, slices
+from speccompact.training.network import Network
+from speccompact.training.sampling import Cutter
+from speccompact.training.trainoptions import TrainOptions
+from speccompact.training.tuning import PROVENANCE
+
+
+@dataclass(frozen=True, slots=True)
+class Averaged:
+    """What has become of the adapters.
+
+    Attributes:
+        adapter: file of their mean.
+        start, end: bits per byte of held-out text by kind, of the model without and with it.
+    """
+
+    adapter: Path
+    start: dict[str, float]
+    end: dict[str, float]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the result as JSON; its keys are a stable contract."""
+        return results(self.start, self.end)
+
+
+def mean_adapter(adapters: Sequence[Adapter]) -> Adapter:
+    """Return the adapter whose factors are the means of those given.
+
+    The mean of factors is near the mean of what they add to the weights only where the runs have a start in common:
+    adapters of runs that began with factors of their own do not fit together.
+
+    Raises:
+        ArgumentError: they are less than two, or differ in base, rank, scale or shapes.
+    """
+    if len(adapters) < 2:
+        raise ArgumentError("averaging takes two adapters or more")
+    first = adapters[0]
+    for other in adapters[1:]:
+        for what in ("base", "rank", "scale"):
+            ours, theirs = getattr(first, what), getattr(other, what)
+            if ours != theirs:
+                raise ArgumentError(f"{other.source}: its {what} is {theirs}, but that of {first.source} is {ours}")
+        if _shapes(other) != _shapes(first):
+            raise ArgumentError(f"{other.source}: it changes other weights than {first.source}")
+    factors = {
+        name: (_mean([each.factors[name][0] for each in adapters]), _mean([each.factors[name][1] for each in adapters]))
+        for name in first.factors
+    }
+    return Adapter(first.rank, first.scale, first.base, factors)
+
+
+def average(
+    files: Sequence[Path], out: Path, base: Checkpoint, base_name: str, held_out: Path, options: TrainOptions
+) -> Averaged:
+    """Average adapters, and measure what comes out.
+
+    Args:
+        files: adapters of the same rank and model.
+        out: folder of the results, made where it is missing: the adapter, and its provenance.
+        base: the float model that they are for.
+        base_name: what provenance calls it.
+        held_out: folder of text to measure with, see `corpus.open_corpus`.
+        options: how to measure; what is about training is not looked at.
+
+    Raises:
+        ArgumentError: the adapters do not fit together, or there is nothing to measure with.
+        ModelError: a file is no adapter.
+        OSError: a file cannot be read or written.
+    """
+    device = torch.device(check_device(Options(device=options.device)))
+    mean = mean_adapter([read_adapter(path) for path in files])
+    if mean.base not in ("", fingerprint(base)):
+        raise ArgumentError(f"{files[0]}: the adapter was made for another model (weights {mean.base[:16]})")
+    if options.measured_length > base.config.context:
+        raise ArgumentError(
+            f"evaluate_length is {options.measured_length}, but the model was made for {base.config.context} tokens"
+        )
+    if (out / PROVENANCE).exists():  # which is written last
+        raise ArgumentError(f"output {out} holds a result already; name another folder")
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    tokenizer = Tokenizer(base.tokenizer, Vocabulary(base.tokenizer.token_bytes(), base.tokenizer.special_ids))
+    held = open_held_out(held_out, tokenizer, options.measured_length)
+    measured = slices(
+        held.chunks,
+        Cutter(tokenizer),
+        length=options.measured_length,
+        micro_batch=options.passed_at_once,
+        tokens=options.evaluate_tokens,
+    )
+    if not any(measured.values()):
+        raise ArgumentError(f"{held_out}: what it holds is no text")
+    out.mkdir(parents=True, exist_ok=True)
+    place = out / ADAPTER_NAME
+    write_adapter(place, mean, dtype="I8")
+    network = Network(base, mean.rank, mean.scale * mean.rank, options.seed).to(device)
+    start = evaluate(network, measured, device, lambda: None)
+    network.take_factors(read_adapter(place))
+    done = Averaged(place, start, evaluate(network, measured, device, lambda: None))
+    record = {
+        "format": provenance.FORMAT,
+        "command": provenance.averaging_command(options, base_name, len(files)),
+        "model": {"name": base_name, "fingerprint": fingerprint(base)},
+        "averaged_sha256": [file_sha256(path) for path in files],
+        "versions": provenance.versions(),
+        "held_out": {"sha256": held.digest(), "files": provenance.list_files(held.files)},
+        "result": done.to_json() | {"adapter_sha256": file_sha256(place)},
+    }
+    provenance.write_json(out / PROVENANCE, record)
+    return done
+
+
+def _shapes(adapter: Adapter) -> dict[str, tuple[tuple[int, ...], tuple[int, ...]]]:
+    return {name: (a.shape, b.shape) for name, (a, b) in adapter.factors.items()}
+
+
+def _mean(values: Sequence[Floats]) -> Floats:
+    return np.asarray(np.mean(values, axis=0, dtype=np.float64), np.float32)
