@@ -95,7 +95,8 @@ def average(
     """
     device = torch.device(check_device(Options(device=options.device)))
     mean = mean_adapter([read_adapter(path) for path in files])
-    if mean.base not in ("", fingerprint(base)):
+    base_digest = fingerprint(base)
+    if mean.base not in ("", base_digest):
         raise ArgumentError(f"{files[0]}: the adapter was made for another model (weights {mean.base[:16]})")
     if options.measured_length > base.config.context:
         raise ArgumentError(
@@ -126,7 +127,7 @@ def average(
     record = {
         "format": provenance.FORMAT,
         "command": provenance.averaging_command(options, base_name, len(files)),
-        "model": {"name": base_name, "fingerprint": fingerprint(base)},
+        "model": {"name": base_name, "fingerprint": base_digest},
         "averaged_sha256": [file_sha256(path) for path in files],
         "versions": provenance.versions(),
         "held_out": {"sha256": held.digest(), "files": provenance.list_files(held.files)},
