@@ -1,5 +1,6 @@
 """The gradients of drafters against those that torch finds for the plain formula, and what is measured of drafts."""
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -106,6 +107,25 @@ def test_bfloat16_is_near() -> None:
     with torch.autocast("cpu", torch.bfloat16):
         near = draft_loss(made, given, aim)
     assert near.item() == pytest.approx(exact.item(), rel=0.02)
+
+
+def test_bfloat16_tells_sure_drafts_apart() -> None:
+    made, known = network(), places()
+    token = int(known.listed[3])
+    same = Batch(torch.full((40,), token), torch.full((40,), token), (40,), 1)
+    with torch.no_grad():
+        made.head_bias[3] = made.head_bias.max() + 16.0
+        made.trust_output.zero_()  # whose loss is then the same in any case
+    given, aim = examples(same), Aim("cross-entropy", "uniform", 0.0)
+    with torch.no_grad():
+        wrong = -plain_logs(made, given)[..., 3].exp().sub(1)[given.inside]
+    assert 0 < float(wrong.mean()) < 2**-9  # which bfloat16 rounds to nothing beside 1
+    exact = draft_loss(made, given, aim)
+    with torch.autocast("cpu", torch.bfloat16):
+        near = draft_loss(made, given, aim)
+    judged = math.log(2)
+    assert exact.item() - judged > 0
+    assert near.item() - judged == pytest.approx(exact.item() - judged, rel=0.1)
 
 
 def test_examples_stay_within_their_sequence() -> None:
