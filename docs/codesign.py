@@ -21,6 +21,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from speccompact.modelstore.merging import fingerprint
 from speccompact.modelstore.storefiles import commit, temporary
 from speccompact.speculative.blockfile import BlockShape
 from speccompact.text.tokenizer import Tokenizer
@@ -48,7 +49,10 @@ AHEAD = 2
 """Further positions that the trunk is to know."""
 
 AHEAD_WEIGHT = 0.1
+"""Of a bit of each further position, against a bit of the target's own."""
+
 DRAFT_WEIGHT = 0.3
+"""Bits of the target that a unit of the drafter's loss counts for; the loss goes from nats to a chance over the run."""
 
 Measured = Mapping[str, Sequence[Batch]]
 
@@ -90,7 +94,7 @@ class Together:
         """Nothing."""
 
     def loss(self, batch: Batch, step: int) -> Tensor:
-        """Return nats of the target, of the trunk's further positions, and the drafter's loss, with their weights."""
+        """Return bits of the target, of the trunk's further positions, and the drafter's loss, with their weights."""
         both = self.network
         hidden, head = both.target.hidden(batch, rounding=False)
         total = code_length(hidden, head, batch.targets)
@@ -210,15 +214,16 @@ def main() -> None:
     places = Places.make(*frequent_tokens(some_text(material, options), vocabulary.size, given.listed), vocabulary.size)
     target = Network(make_new(base, Sizes.parse(given.new), given.seed), None, 1.0, given.seed)
     shape, steps = BlockShape(vocabulary.size, len(places.listed)), options.schedule().steps
+    same = {"model": fingerprint(base), "new": given.new, "listed": given.listed}
     drafter: DraftNetwork
     if given.way == "together":
         shared = SharedDraft(shape, target.embed.detach(), places, given.seed)
-        train(Together(Both(target, shared), measured, steps), material, options, given.output / "both")
+        train(Together(Both(target, shared), measured, steps), material, options, given.output / "both", same)
         drafter = shared
     else:
-        train(TargetAlone(target, measured), material, options, given.output / "target")
+        train(TargetAlone(target, measured), material, options, given.output / "target", same)
         drafter = DraftNetwork(shape, target.embed.detach(), places, given.seed)
-        train(DrafterAlone(drafter, measured, steps), material, options, given.output / "drafter")
+        train(DrafterAlone(drafter, measured, steps), material, options, given.output / "drafter", same)
     result = {
         "bpb": evaluate(target, measured, torch.device("cpu"), lambda: None),
         "tokens_per_pass": accepted(drafter, measured, lambda: None),
@@ -228,11 +233,12 @@ def main() -> None:
         commit(place, given.output / "result.json")
 
 
-def train(subject: Any, material: Material, options: TrainOptions, out: Path) -> None:
-    """Carry a run out, from its checkpoint where there is one."""
+def train(subject: Any, material: Material, options: TrainOptions, out: Path, own: Mapping[str, Any]) -> None:
+    """Carry a run out, from its checkpoint where there is one, which must be of the same text, options and `own`."""
     stream = SequenceStream(material.corpus.training, material.shares, material.cutter, options.sampling())
-    same = {"corpus": material.corpus.digest(), "study": out.name} | options.settings()
-    chosen = choose_checkpoint(out, options.schedule(), same) if (out / LAST).exists() else None
+    texts = {"corpus": material.corpus.digest(), "held_out": material.corpus.held_digest()}
+    same = texts | {"study": out.name} | dict(own) | options.settings()
+    chosen = choose_checkpoint(out, options.schedule(), same, fixed=True) if (out / LAST).exists() else None
     optimiser = make_optimiser(subject.network, options.learning_rate)
     carry_out(out, subject, optimiser, stream, options, same, chosen, watch=lambda _: None, stopping=lambda: False)
 

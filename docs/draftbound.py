@@ -4,9 +4,10 @@
         --under NAME=MODEL --under NAME=MODEL ...
 
 It reads the target's last hidden state beside the tokens, and learns from the target's soft labels (LABELS, by `train
-labels` with TARGET), as EAGLE-like drafters do. Under another target it gets that one's hidden states; where these have
-another width, it cannot run at all. OUT/result.json has tokens per pass of held-out text by target and kind. A run that
-was stopped goes on where it was.
+labels` with TARGET), as EAGLE-like drafters do. The state is the one that a decoder has: that of the last row whose
+output was right, since the token that it was corrected to is read by the target only in the coming pass. Under another
+target it gets that one's hidden states; where these have another width, it cannot run at all. OUT/result.json has
+tokens per pass of held-out text by target and kind. A run that was stopped goes on where it was.
 """
 
 import argparse
@@ -22,6 +23,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from speccompact.modelstore.download import file_sha256
+from speccompact.modelstore.merging import fingerprint
 from speccompact.modelstore.storefiles import commit, temporary
 from speccompact.speculative.blockfile import BlockShape
 from speccompact.text.tokenizer import Tokenizer
@@ -48,7 +51,7 @@ class StatesBatch(LabelledBatch):
     """A labelled batch with the target's hidden states.
 
     Attributes:
-        states: (tokens, hidden) float16; row i is what the target has made of all tokens before token i.
+        states: (tokens, hidden) float16, see `states_of`.
     """
 
     states: Tensor
@@ -122,9 +125,18 @@ class Binding:
 
 
 def states_of(target: Network, batch: Batch) -> Tensor:
-    """Return the last hidden states of a target, (tokens, hidden) float16, in the basis of its embedding."""
+    """Return the last hidden state of a target that a decoder has when it drafts from each token of a batch on.
+
+    The row whose output is token i has read token i - 1, which is known only when the row before has been computed: so
+    that row before is all that there is, and at the start of a sequence nothing.
+
+    Returns:
+        (tokens, hidden) float16, in the basis of its embedding; zeros for nothing.
+    """
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
-        return target.hidden(batch, rounding=False)[0].half()
+        states = target.hidden(batch, rounding=False)[0].half().roll(1, 0)
+    states[torch.tensor([0, *batch.lengths[:-1]]).cumsum(0)] = 0
+    return states
 
 
 def measure_under(
@@ -176,7 +188,9 @@ def main() -> None:
     vocabulary = Vocabulary(base.tokenizer.token_bytes(), base.tokenizer.special_ids)
     material = open_material(given.corpus, given.held_out, Tokenizer(base.tokenizer, vocabulary), options)
     measured = measured_slices(material, options)
-    labels = read_labels(given.labels, vocabulary.size)
+    labels = read_labels(given.labels, vocabulary)
+    if labels.origin.model != fingerprint(base):
+        raise SystemExit(f"{given.labels}: the labels are of another model than {given.model}")
     places = Places.make(*frequent_tokens([labels.tensors["targets"]], vocabulary.size, given.listed), vocabulary.size)
     shape = BlockShape(vocabulary.size, len(places.listed))
     embed = torch.from_numpy(np.ascontiguousarray(base.tensors["embed"], np.float32))
@@ -186,7 +200,13 @@ def main() -> None:
     stream = StatesStream(
         labels, all_states(target, labels, options), options.batch, options.passed_at_once, given.seed
     )
-    same = {"study": "bound", "labels": labels.model} | options.settings()
+    same = {
+        "study": "bound",
+        "model": fingerprint(base),
+        "labels": file_sha256(given.labels),
+        "held_out": material.corpus.held_digest(),
+        "listed": given.listed,
+    } | options.settings()
     resume = (given.output / LAST).exists()
     chosen = choose_checkpoint(given.output, options.schedule(), same) if resume else None
     optimiser = make_optimiser(network, options.learning_rate)

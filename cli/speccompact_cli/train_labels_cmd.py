@@ -22,7 +22,7 @@ from speccompact_cli.train_common import StopRequest, TrainProgress, parse_mix
 @click.option("--mix", multiple=True, metavar="KIND=WEIGHT", help="Weight of a kind (all defaults add up to 1).")
 @click.option("--length", default=1024, show_default=True, metavar="N", help="Tokens of a sequence, at most.")
 @click.option("--short-share", default=0.2, show_default=True, metavar="X", help="Share of text in shorter ones.")
-@click.option("--batch", default=4096, show_default=True, metavar="N", help="Tokens in memory at once.")
+@click.option("--batch", default=4096, show_default=True, metavar="N", help="Tokens that are drawn at once.")
 @click.option("--seed", default=0, show_default=True, metavar="N", help="Of everything random.")
 @running_options
 @quiet_option
@@ -54,7 +54,6 @@ def labels_command(
         length=length,
         short_share=short_share,
         batch=batch,
-        micro_batch=batch,
         mix=parse_mix(mix),
         seed=seed,
         threads=threads,
@@ -69,6 +68,7 @@ def labels_command(
         try:
             count = make_labels(Path(corpus), Path(output), base, options, top, watch=progress, stopping=stop)
         except Interrupted:
+            console.note("stopped: no labels were kept, for they are written when all are there")
             raise Stopped(stop.signum or signal.SIGTERM) from None
     console.note(f"{shown(output)}: {count} tokens; next: speccompact train drafter --labels {shown(output)}")
     return SUCCESS

@@ -5,6 +5,7 @@
 
 import json
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from safetensors.numpy import save_file
 from speccompact.errors import ModelError
 from speccompact.modelstore.modelconfig import Checkpoint, LazyTensors, ModelConfig, shortest_float32
 from speccompact.modelstore.safetensors import SafetensorsFile, read_json
-from speccompact.modelstore.storefiles import commit, temporary
+from speccompact.modelstore.storefiles import commit, temporary, write_whole
 from speccompact.modelstore.tokenizer_json import read_tokenizer_json, tokenizer_json
 
 _MODEL_TYPES = ("llama", "mistral")
@@ -85,11 +86,7 @@ def write_hf_folder(folder: Path, checkpoint: Checkpoint) -> None:
         index, _, part = rest.partition(".")
         name = f"model.layers.{index}.{in_layers[part]}.weight" if part else plain[canonical]
         tensors[name] = np.ascontiguousarray(checkpoint.tensors[canonical], np.float32)
-    with temporary(folder) as place:
-        mode = place.stat().st_mode
-        save_file(tensors, place, {"format": "pt"})
-        place.chmod(mode)  # the library's files are private
-        commit(place, folder / "model.safetensors")
+    write_whole(folder / "model.safetensors", partial(save_file, tensors, metadata={"format": "pt"}))
     config = checkpoint.config
     described = {
         "architectures": ["LlamaForCausalLM"],

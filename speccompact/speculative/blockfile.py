@@ -17,6 +17,7 @@ Floats are exact: what is written is what is read. The file is hostile until pro
 
 import json
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from torch import Tensor
 
 from speccompact.errors import ModelError
 from speccompact.modelstore.safetensors import SafetensorsFile
-from speccompact.modelstore.storefiles import commit, temporary
+from speccompact.modelstore.storefiles import write_whole
 
 FORMAT = 1
 _KEY = "speccompact.block"
@@ -115,11 +116,7 @@ def write_block(path: Path, weights: BlockWeights) -> None:
         name: weights.tensors[name].detach().cpu().to(_DTYPES[dtype]).reshape(shape).contiguous()
         for name, (dtype, shape) in weights.shape.tensors().items()
     }
-    with temporary(path.parent) as place:
-        mode = place.stat().st_mode
-        save_file(kept, place, {_KEY: json.dumps(metadata, sort_keys=True)})
-        place.chmod(mode)  # the library's files are private
-        commit(place, path)
+    write_whole(path, partial(save_file, kept, metadata={_KEY: json.dumps(metadata, sort_keys=True)}))
 
 
 def read_block(path: Path) -> BlockWeights:

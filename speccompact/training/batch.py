@@ -1,7 +1,8 @@
 """What a network trains on at once: sequences without padding, each read as the codec reads a slot."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -30,10 +31,11 @@ class Batch:
     lengths: tuple[int, ...]
     content_bytes: int
 
-    def to(self, device: torch.device) -> "Batch":
-        """Return the batch on a device."""
-        inputs, targets = (part.to(device, non_blocking=True) for part in (self.inputs, self.targets))
-        return Batch(inputs, targets, self.lengths, self.content_bytes)
+    def to(self, device: torch.device) -> Self:
+        """Return the batch on a device, with all tensors that it has."""
+        parts = ((part.name, getattr(self, part.name)) for part in fields(self))
+        moved = {name: part.to(device, non_blocking=True) for name, part in parts if isinstance(part, Tensor)}
+        return replace(self, **moved)
 
 
 def make_batch(sequences: Sequence[npt.NDArray[np.int32]], vocabulary: Vocabulary) -> Batch:

@@ -5,12 +5,13 @@
     symbols     (tokens, top) I32     the target's likeliest tokens, likeliest first, given the text before
     chances     (tokens, top) F16     their probabilities; what is missing to 1 is the rest's
 
-`write_labels` and `read_labels` are inverse but for the rounding of chances.
+`write_labels` and `read_labels` are inverse. The metadata is one JSON text, see `Origin`.
 """
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,8 @@ from torch import Tensor
 
 from speccompact.errors import ArgumentError, ModelError
 from speccompact.modelstore.safetensors import SafetensorsFile
-from speccompact.modelstore.storefiles import commit, temporary
+from speccompact.modelstore.storefiles import write_whole
+from speccompact.text.vocabulary import Vocabulary
 from speccompact.training.batch import START_TOKEN, Batch
 from speccompact.training.network import Network
 
@@ -43,9 +45,22 @@ class LabelledBatch(Batch):
     symbols: Tensor
     chances: Tensor
 
-    def to(self, device: torch.device) -> "LabelledBatch":
-        """Return itself: what is trained with labels is trained on the CPU."""
-        return self
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What labels were made of.
+
+    Attributes:
+        model: fingerprint of the target.
+        vocabulary: SHA-256 of its vocabulary, hexadecimal.
+        corpus: SHA-256 of the corpus whose text is labelled, hexadecimal.
+        settings: how its text was drawn and mixed, and how many tokens are kept of each; JSON.
+    """
+
+    model: str
+    vocabulary: str
+    corpus: str
+    settings: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +68,11 @@ class Labels:
     """A file of labels.
 
     Attributes:
-        model: fingerprint of the target.
+        origin: what they were made of.
         tensors: arrays by name, as in the file.
     """
 
-    model: str
+    origin: Origin
     tensors: dict[str, npt.NDArray[Any]]
 
     @property
@@ -74,22 +89,25 @@ def label(network: Network, batch: Batch, top: int) -> tuple[Tensor, Tensor]:
         batch: on its device.
         top: likeliest tokens that are kept.
 
+    The network runs in bfloat16, the product with its head in float32: bfloat16 has eighths for a score of 20.
+
     Returns:
         symbols (tokens, top) int32 and chances (tokens, top) float16, on the CPU.
     """
-    with torch.no_grad(), torch.autocast(batch.inputs.device.type, torch.bfloat16):
-        hidden, head = network.hidden(batch, rounding=False)
-        head = head.to(torch.bfloat16)
-        found = []
-        for start in range(0, len(hidden), _ROWS):
-            scores = hidden[start : start + _ROWS].to(torch.bfloat16) @ head.T
+    found = []
+    with torch.no_grad():
+        with torch.autocast(batch.inputs.device.type, torch.bfloat16):
+            hidden, head = network.hidden(batch, rounding=False)
+        turned = head.float().T
+        for rows in torch.split(hidden.float(), _ROWS):
+            scores = rows @ turned
             best = scores.topk(top)
-            chances = (best.values.float() - scores.float().logsumexp(-1, keepdim=True)).exp()
+            chances = (best.values - scores.logsumexp(-1, keepdim=True)).exp()
             found.append((best.indices.int().cpu(), chances.half().cpu()))
     return torch.cat([symbols for symbols, _ in found]), torch.cat([chances for _, chances in found])
 
 
-def write_labels(path: Path, model: str, parts: Sequence[tuple[Batch, Tensor, Tensor]]) -> None:
+def write_labels(path: Path, origin: Origin, parts: Sequence[tuple[Batch, Tensor, Tensor]]) -> None:
     """Write batches with what `label` said of each.
 
     Raises:
@@ -101,29 +119,27 @@ def write_labels(path: Path, model: str, parts: Sequence[tuple[Batch, Tensor, Te
         "symbols": torch.cat([symbols for _, symbols, _ in parts]),
         "chances": torch.cat([chances for _, _, chances in parts]),
     }
-    with temporary(path.parent) as place:
-        mode = place.stat().st_mode
-        save_file(tensors, place, {_KEY: json.dumps({"model": model})})
-        place.chmod(mode)  # the library's files are private
-        commit(place, path)
+    write_whole(path, partial(save_file, tensors, metadata={_KEY: json.dumps(asdict(origin))}))
 
 
-def read_labels(path: Path, vocabulary: int) -> Labels:
+def read_labels(path: Path, vocabulary: Vocabulary) -> Labels:
     """Open a file of labels; its arrays stay on disk until they are read.
 
     Args:
         path: of the file.
-        vocabulary: tokens that there are.
+        vocabulary: that they must be of.
 
     Raises:
-        ModelError: it cannot be read, or is none of this vocabulary.
+        ModelError: it cannot be read, is damaged, or of another vocabulary.
     """
     file = SafetensorsFile(path)
     try:
-        model = json.loads(file.metadata[_KEY])["model"]
+        origin = Origin(**json.loads(file.metadata[_KEY]))
     except (KeyError, TypeError, ValueError, RecursionError):
-        raise ModelError(f"{path}: no file of labels of this release") from None
-    if {name: place.dtype for name, place in file.tensors.items()} != _DTYPES or type(model) is not str:
+        raise ModelError(f"{path}: no file of labels of this release; make one with `train labels`") from None
+    if origin.vocabulary != vocabulary.digest().hex():
+        raise ModelError(f"{path}: the labels are of another vocabulary; make them with a model that has this one")
+    if {name: place.dtype for name, place in file.tensors.items()} != _DTYPES:
         raise ModelError(f"{path}: damaged labels: arrays are missing, or of other types")
     tensors = {name: file.view(name) for name in _DTYPES}
     targets, lengths, symbols, chances = tensors.values()
@@ -132,9 +148,11 @@ def read_labels(path: Path, vocabulary: int) -> Labels:
     if not fits or len(symbols) != count or not symbols.size or int(lengths.sum()) != count or int(lengths.min()) < 1:
         raise ModelError(f"{path}: damaged labels: arrays do not fit together")
     for name in ("targets", "symbols"):
-        if int(tensors[name].min()) < 0 or int(tensors[name].max()) >= vocabulary:
-            raise ModelError(f"{path}: the labels are of another vocabulary")
-    return Labels(model, tensors)
+        if int(tensors[name].min()) < 0 or int(tensors[name].max()) >= vocabulary.size:
+            raise ModelError(f"{path}: damaged labels: {name} holds tokens that there are not")
+    if not (chances.min() >= 0 and chances.max() <= 1):  # NaN is neither
+        raise ModelError(f"{path}: damaged labels: chances holds values that are not from 0 to 1")
+    return Labels(origin, tensors)
 
 
 class LabelStream:

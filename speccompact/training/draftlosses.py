@@ -152,6 +152,10 @@ LOSSES: dict[str, Callable[[Buckets, float], Tensor]] = {
 """Name -> loss of buckets and of the power that belongs to the moment (see `annealing`)."""
 
 
+ANNEALED = frozenset({"tvp"})
+"""Losses that go by where in the whole run a step is: such a run cannot be made longer."""
+
+
 def annealing(step: int, steps: int) -> float:
     """The power of `annealed_variation` at a step (from 0) of a run: from 0 at the first to 1 at the last."""
     return step / max(1, steps - 1)

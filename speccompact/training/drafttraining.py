@@ -30,7 +30,7 @@ from speccompact.training.conduct import Material, carry_out, measured_slices, o
 from speccompact.training.curves import draw, require_plots
 from speccompact.training.draftexamples import Places, frequent_tokens, make_examples
 from speccompact.training.draftlabels import LabelledBatch, LabelStream, read_labels
-from speccompact.training.draftlosses import annealing
+from speccompact.training.draftlosses import ANNEALED, annealing
 from speccompact.training.draftmeasure import Trial, calibration, trust_gain, try_drafts
 from speccompact.training.draftnetwork import DraftNetwork
 from speccompact.training.draftoptions import DraftOptions
@@ -39,7 +39,7 @@ from speccompact.training.metrics import Line
 from speccompact.training.prefetch import Stream
 from speccompact.training.resuming import choose_checkpoint, refuse_occupied
 from speccompact.training.sampling import SequenceStream
-from speccompact.training.trainer import Report, Watch, make_optimiser
+from speccompact.training.trainer import Report, Watch, make_optimiser, pausing
 from speccompact.training.trainstate import RunState
 
 DRAFTER, CURVES, PROVENANCE = "drafter.safetensors", "curves.png", "provenance.json"
@@ -107,7 +107,7 @@ class _Drafting:
         return Aim(self._options.loss, self._options.weights, annealing(step, self._steps))
 
     def conditions(self, step: int) -> Line:
-        return {"power": self._aim(step).power} if self._options.loss == "tvp" else {}
+        return {"power": self._aim(step).power} if self._options.loss in ANNEALED else {}
 
     def measure(self, pause: Callable[[], None]) -> dict[str, float]:
         return {kind: trial.tokens_per_pass for kind, trial in self.trials(pause).items()}
@@ -166,7 +166,7 @@ def train_drafter(
         "model": fingerprint(base),
         "labels": file_sha256(labels) if labels is not None else None,
     } | options.settings()
-    chosen = choose_checkpoint(out, run.schedule(), same) if resume else None
+    chosen = choose_checkpoint(out, run.schedule(), same, fixed=options.loss in ANNEALED) if resume else None
     measured = measured_slices(material, run)
     places = Places.make(
         *frequent_tokens(_some_text(material, options), vocabulary.size, options.listed), vocabulary.size
@@ -177,11 +177,11 @@ def train_drafter(
     subject = _Drafting(network, options, measured)
     stream: Stream = SequenceStream(material.corpus.training, material.shares, material.cutter, run.sampling())
     if labels is not None:
-        read = read_labels(labels, vocabulary.size)
+        read = read_labels(labels, vocabulary)
         stream = LabelStream(read, run.batch, run.passed_at_once, run.seed, soft=not options.text)
     state, lines, parts = carry_out(out, subject, optimiser, stream, run, same, chosen, watch=watch, stopping=stopping)
 
-    trials = subject.trials(lambda: None)
+    trials = subject.trials(pausing(stopping))
     scale, shift = calibration(trials)
     write_block(out / DRAFTER, network.weights(vocabulary.digest().hex(), scale, shift))
     draw(out / CURVES, lines, "loss", f"{options.loss}, training", "tokens per pass")

@@ -1,6 +1,7 @@
 """From a corpus to a file of soft labels: everything that `speccompact train labels` does."""
 
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
 import torch
@@ -11,7 +12,7 @@ from speccompact.modelstore.merging import fingerprint
 from speccompact.text.tokenizer import Tokenizer
 from speccompact.text.vocabulary import Vocabulary
 from speccompact.training.conduct import open_material
-from speccompact.training.draftlabels import label, write_labels
+from speccompact.training.draftlabels import Origin, label, write_labels
 from speccompact.training.network import Network
 from speccompact.training.sampling import SequenceStream
 from speccompact.training.trainer import Interrupted, Report, Watch
@@ -32,7 +33,7 @@ def make_labels(
 
     Args:
         corpus_folder: see `corpus.open_corpus`; what a run would hold out of it is not labelled.
-        out: file of the labels.
+        out: file of the labels, which must not exist yet.
         base: the target, as a float model.
         options: those that say which text, mixed how.
         top: likeliest tokens that are kept.
@@ -44,9 +45,13 @@ def make_labels(
 
     Raises:
         trainer.Interrupted: it was asked to stop; nothing is written.
-        ArgumentError: an option or the corpus does not allow it.
+        ArgumentError: an option, the corpus or what is at `out` does not allow it.
         OSError: a file cannot be read or written.
     """
+    if not out.parent.is_dir():
+        raise ArgumentError(f"output is {out}, but there is no folder {out.parent}; make it first")
+    if out.exists():
+        raise ArgumentError(f"output {out} exists already; remove it, or name another file")
     if not 1 <= top <= base.config.vocab:
         raise ArgumentError(f"top is {top}; choose 1 to {base.config.vocab}")
     if options.length > base.config.context:
@@ -66,5 +71,8 @@ def make_labels(
             parts.append((batch, *label(network, batch, top)))
             tokens += len(batch.targets)
             watch(Report("labelling", tokens, options.tokens, None, None, None, None))
-    write_labels(out, fingerprint(base), parts)
+    drawn = ("tokens", "length", "short_share", "batch", "mix", "seed")
+    settings = {name: value for name, value in asdict(options).items() if name in drawn} | {"top": top}
+    origin = Origin(fingerprint(base), vocabulary.digest().hex(), material.corpus.digest(), settings)
+    write_labels(out, origin, parts)
     return tokens

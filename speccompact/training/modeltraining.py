@@ -28,7 +28,7 @@ from speccompact.training.causalpass import causal_loss, try_causal
 from speccompact.training.conduct import carry_out, measured_slices, open_material
 from speccompact.training.curves import draw, require_plots
 from speccompact.training.draftlabels import LabelStream, read_labels
-from speccompact.training.draftlosses import LOSSES, annealing
+from speccompact.training.draftlosses import ANNEALED, LOSSES, annealing
 from speccompact.training.draftpass import Aim
 from speccompact.training.evaluation import evaluate
 from speccompact.training.metrics import Line
@@ -37,7 +37,7 @@ from speccompact.training.prefetch import Stream
 from speccompact.training.resuming import choose_checkpoint, refuse_occupied
 from speccompact.training.sampling import SequenceStream
 from speccompact.training.smallmodels import Sizes, keep_layers, make_new, parse_layers, trained
-from speccompact.training.trainer import Report, Watch, make_optimiser
+from speccompact.training.trainer import Report, Watch, make_optimiser, pausing
 from speccompact.training.trainoptions import TrainOptions
 
 MODEL, CURVES, PROVENANCE = "model", "curves.png", "provenance.json"
@@ -145,7 +145,7 @@ class _Making:
         return causal_loss(self._model, batch, aim, self.listed) * len(batch.targets)
 
     def conditions(self, step: int) -> Line:
-        return {"power": annealing(step, self._schedule.steps)} if self._options.loss == "tvp" else {}
+        return {"power": annealing(step, self._schedule.steps)} if self._options.loss in ANNEALED else {}
 
     def measure(self, pause: Callable[[], None]) -> dict[str, float]:
         return evaluate(self._model, self._measured, torch.device("cpu"), pause)
@@ -202,20 +202,20 @@ def train_model(
         "model": fingerprint(base),
         "labels": file_sha256(labels) if labels is not None else None,
     } | options.settings()
-    chosen = choose_checkpoint(out, run.schedule(), same) if resume else None
+    chosen = choose_checkpoint(out, run.schedule(), same, fixed=options.loss in ANNEALED) if resume else None
     measured = measured_slices(material, run)
     network = Network(start, None, 1.0, run.seed)
     subject = _Making(network, options, measured)
     stream: Stream = SequenceStream(material.corpus.training, material.shares, material.cutter, run.sampling())
     if labels is not None:
-        read = read_labels(labels, vocabulary.size)
+        read = read_labels(labels, vocabulary)
         stream = LabelStream(read, run.batch, run.passed_at_once, run.seed, soft=not options.text)
     optimiser = make_optimiser(network, run.learning_rate)
     state, lines, parts = carry_out(out, subject, optimiser, stream, run, same, chosen, watch=watch, stopping=stopping)
 
     write_hf_folder(out / MODEL, trained(start, network.weights()))
     draw(out / CURVES, lines, "loss", f"{options.loss}, training", "held-out bits")
-    trials = try_causal(network, measured, subject.listed, BLOCK, lambda: None)
+    trials = try_causal(network, measured, subject.listed, BLOCK, pausing(stopping))
     made = Made(
         out / MODEL,
         state.step * run.batch,

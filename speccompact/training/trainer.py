@@ -60,6 +60,20 @@ class Report:
 Watch = Callable[[Report], None]
 
 
+def pausing(stopping: Callable[[], bool]) -> Callable[[], None]:
+    """Return what is called between the passes of a network behind the last step, whose checkpoint is written.
+
+    Args:
+        stopping: whether somebody wants the run to end; then `Interrupted` is raised.
+    """
+
+    def pause() -> None:
+        if stopping():
+            raise Interrupted
+
+    return pause
+
+
 class Subject(Protocol):
     """What is trained, and how it is measured."""
 

@@ -16,7 +16,7 @@ from speccompact.speculative.drafter import Slot
 from speccompact.text.tokenizer import Tokenizer
 from speccompact.text.vocabulary import Vocabulary
 from speccompact.training.batch import make_batch
-from speccompact.training.draftlabels import LabelledBatch, LabelStream, label, read_labels, write_labels
+from speccompact.training.draftlabels import LabelledBatch, LabelStream, Origin, label, read_labels, write_labels
 from speccompact.training.draftoptions import DraftOptions
 from speccompact.training.drafttraining import Drafted, train_drafter
 from speccompact.training.labelling import make_labels
@@ -54,8 +54,13 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_home(tmp_path_factory.mktemp("home"))
 
 
-def run(home: Path, out: Path, *, stop_after: int | None = None, **changed: Any) -> Drafted:
+def run(home: Path, out: Path, *, stop_after: int | None = None, stop_at: str = "", **changed: Any) -> Drafted:
     seen: list[Report] = []
+
+    def stopping() -> bool:
+        ended = bool(seen) and seen[-1].stage == "evaluated" and seen[-1].tokens == seen[-1].total
+        return (stop_at == "ended" and ended) or (stop_after is not None and len(seen) > stop_after)
+
     base, name = load_base(str(home / "tiny.gguf"))
     arguments = {key: changed.pop(key) for key in ("labels", "resume", "held_out") if key in changed}
     shared = {key: changed.pop(key) for key in RUN if key in changed}
@@ -66,7 +71,7 @@ def run(home: Path, out: Path, *, stop_after: int | None = None, **changed: Any)
         name,
         DraftOptions(TrainOptions(**(RUN | shared)), **(OWN | changed)),
         watch=seen.append,
-        stopping=lambda: stop_after is not None and len(seen) > stop_after,
+        stopping=stopping,
         **arguments,
     )
 
@@ -170,25 +175,91 @@ def test_labels_are_what_the_target_expects(home: Path, tmp_path: Path) -> None:
     vocabulary = Vocabulary(base.tokenizer.token_bytes(), base.tokenizer.special_ids)
     batch = make_batch([np.arange(20, 60, dtype=np.int32), np.arange(7, dtype=np.int32)], vocabulary)
     symbols, chances = label(network, batch, 5)
-    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):  # base weights are bfloat16
-        hidden, head = network.hidden(batch, rounding=False)
-        expected = (hidden @ head.T).float().softmax(-1)
-    torch.testing.assert_close(chances.float(), expected.gather(1, symbols.long()), rtol=0.1, atol=1e-3)
-    write_labels(tmp_path / "x", fingerprint(base), [(batch, symbols, chances)])
-    read = read_labels(tmp_path / "x", vocabulary.size)
-    assert (read.model, read.tokens) == (fingerprint(base), 47)
+    with torch.no_grad():
+        with torch.autocast("cpu", torch.bfloat16):  # base weights are bfloat16
+            hidden, head = network.hidden(batch, rounding=False)
+        expected = (hidden.double() @ head.double().T).softmax(-1)
+    found = expected.gather(1, symbols.long())
+    torch.testing.assert_close(found, expected.topk(5).values, rtol=1e-6, atol=0)
+    torch.testing.assert_close(chances.double(), found, rtol=2**-10, atol=2**-24)  # what float16 rounds
+    origin = Origin(fingerprint(base), vocabulary.digest().hex(), "c0ffee", {"top": 5})
+    write_labels(tmp_path / "x", origin, [(batch, symbols, chances)])
+    read = read_labels(tmp_path / "x", vocabulary)
+    assert (read.origin, read.tokens) == (origin, 47)
     assert read.tensors["symbols"].tolist() == symbols.tolist()
     assert read.tensors["chances"].tolist() == chances.tolist()
-    with pytest.raises(ModelError, match="another vocabulary"):
-        read_labels(tmp_path / "x", 30)
+    with pytest.raises(ModelError, match="x: the labels are of another vocabulary"):
+        read_labels(tmp_path / "x", Vocabulary(base.tokenizer.token_bytes()[:-1], base.tokenizer.special_ids))
     write_safetensors(tmp_path / "y", {"a": np.zeros(3, np.float32)})
     with pytest.raises(ModelError, match="no file of labels"):
-        read_labels(tmp_path / "y", 30)
+        read_labels(tmp_path / "y", vocabulary)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, -0.5, 1.5, np.inf])
+def test_chances_of_labels_are_chances(tmp_path: Path, home: Path, wrong: float) -> None:
+    base, _ = load_base(str(home / "tiny.gguf"))
+    vocabulary = Vocabulary(base.tokenizer.token_bytes(), base.tokenizer.special_ids)
+    batch = make_batch([np.arange(20, 60, dtype=np.int32)], vocabulary)
+    chances = torch.full((40, 2), 0.25, dtype=torch.float16)
+    chances[7, 1] = wrong
+    origin = Origin("", vocabulary.digest().hex(), "", {})
+    write_labels(tmp_path / "x", origin, [(batch, torch.zeros(40, 2, dtype=torch.int32), chances)])
+    with pytest.raises(ModelError, match="x: damaged labels: chances"):
+        read_labels(tmp_path / "x", vocabulary)
+
+
+def test_labels_take_no_place_that_is_taken(home: Path, labels: Path, tmp_path: Path) -> None:
+    base, _ = load_base(str(home / "tiny.gguf"))
+    for out, message in ((labels, "exists already"), (tmp_path / "no" / "x", "there is no folder")):
+        with pytest.raises(ArgumentError, match=message):
+            make_labels(
+                home / "corpus", out, base, TrainOptions(**RUN), 8, watch=lambda _: None, stopping=lambda: False
+            )
+
+
+def test_labels_say_what_they_are_of(home: Path, labels: Path) -> None:
+    base, _ = load_base(str(home / "tiny.gguf"))
+    origin = read_labels(labels, Vocabulary(base.tokenizer.token_bytes(), base.tokenizer.special_ids)).origin
+    assert origin.model == fingerprint(base)
+    assert origin.settings == {
+        "tokens": 2048, "length": 64, "short_share": 0.2, "batch": 512, "mix": {}, "seed": 0, "top": 8,
+    }  # fmt: skip
+    assert len(origin.corpus) == 64
+
+
+def test_a_labelled_batch_moves_with_all_that_it_has(home: Path, labels: Path) -> None:
+    base, _ = load_base(str(home / "tiny.gguf"))
+    read = read_labels(labels, Vocabulary(base.tokenizer.token_bytes(), base.tokenizer.special_ids))
+    (batch, *_) = LabelStream(read, 512, 256, 3).next_step()
+    moved = batch.to(torch.device("meta"))
+    assert isinstance(moved, LabelledBatch)
+    tensors = (moved.inputs, moved.targets, moved.symbols, moved.chances)
+    assert [tensor.device.type for tensor in tensors] == ["meta"] * 4
+
+
+def test_a_run_whose_loss_goes_by_its_length_cannot_be_made_longer(home: Path, tmp_path: Path) -> None:
+    with pytest.raises(Interrupted):
+        run(home, tmp_path / "out", stop_after=12)
+    for tokens in (STEPS * 1024, STEPS * 256):
+        with pytest.raises(ArgumentError, match="its loss goes by where in the run a step is"):
+            run(home, tmp_path / "out", resume=True, tokens=tokens)
+    with pytest.raises(Interrupted):
+        run(home, tmp_path / "other", stop_after=12, loss="cross-entropy")
+    run(home, tmp_path / "other", resume=True, loss="cross-entropy", tokens=3 * 512)
+
+
+def test_a_run_that_is_stopped_behind_its_last_step_goes_on(home: Path, tmp_path: Path) -> None:
+    changed: dict[str, Any] = {"tokens": 1024, "evaluate_every": 1024, "loss": "kl"}
+    with pytest.raises(Interrupted):
+        run(home, tmp_path / "out", stop_at="ended", **changed)
+    assert not (tmp_path / "out" / "drafter.safetensors").exists()
+    run(home, tmp_path / "out", resume=True, **changed)
+    assert (tmp_path / "out" / "drafter.safetensors").exists()
 
 
 def test_streams_of_labels_go_on_where_they_were(home: Path, labels: Path) -> None:
     base, _ = load_base(str(home / "tiny.gguf"))
-    read = read_labels(labels, base.config.vocab)
+    read = read_labels(labels, Vocabulary(base.tokenizer.token_bytes(), base.tokenizer.special_ids))
     stream = LabelStream(read, 512, 256, 3)
     for _ in range(5):
         stream.next_step()
