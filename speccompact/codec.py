@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -69,12 +69,14 @@ class Codec:
         self.target = target
         self.passes = 0
         self._options, self._workers = options, Workers(options.threads)
-        self._make_drafting = drafting or partial(make_drafting, target.vocabulary, options)
+        self._given = drafting
 
     @cached_property
     def _drafting(self) -> Drafting:
         """Made when something is decoded: encoding needs no weights of a drafter."""
-        return self._make_drafting()
+        if self._given is not None:
+            return self._given()
+        return make_drafting(self.target.vocabulary, self._options, self._workers)
 
     @property
     def effort(self) -> Effort:
@@ -84,7 +86,7 @@ class Codec:
     def part(self, parts: int) -> "Codec":
         """Return another codec of the same model, for one of so many threads that work at once."""
         threads = max(1, (self._options.threads or available_cores()) // parts)
-        return Codec(self.target, replace(self._options, threads=threads), self._make_drafting)
+        return Codec(self.target, replace(self._options, threads=threads), self._given)
 
     def begin_group(self, table_bits: int) -> GroupMemory:
         """Return an empty memory whose table of contexts has 2**table_bits entries."""

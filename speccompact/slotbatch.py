@@ -308,5 +308,8 @@ class SlotBatch:
 
 
 def _seen(works: Sequence[_Work]) -> list[Slot]:
-    """Slots as a drafter sees them."""
-    return [Slot(work.ticket, work.symbols[: work.settled]) for work in works]
+    """Slots as a drafter sees them, which must not be able to write into what has been decoded."""
+    slots = [Slot(work.ticket, work.symbols[: work.settled], len(work.symbols)) for work in works]
+    for slot in slots:
+        slot.symbols.flags.writeable = False
+    return slots

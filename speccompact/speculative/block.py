@@ -1,12 +1,13 @@
 """The drafter `block`: a small network that drafts a block of symbols for all slots in one forward pass."""
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
 from speccompact.errors import ModelError
+from speccompact.parallel import Workers
 from speccompact.speculative import blockkernel
 from speccompact.speculative.blockfile import BlockWeights
 from speccompact.speculative.blockkernel import BlockKernel
@@ -28,21 +29,18 @@ _SHARE = 8
 
 
 class BlockDrafter:
-    """Drafts by a network; of slots it remembers nothing but what came of its last drafts.
+    """Drafts by a network; of slots it remembers nothing but what came of its last drafts."""
 
-    Attributes:
-        floor: positions that are reached with less than this chance are not drafted. Who knows the price of a row may
-            set it before any pass.
-    """
-
-    def __init__(self, weights: BlockWeights, vocabulary: Vocabulary, floor: float = FLOOR, threads: int = 1) -> None:
+    def __init__(
+        self, weights: BlockWeights, vocabulary: Vocabulary, floor: float = FLOOR, workers: Workers | None = None
+    ) -> None:
         """Make the network ready.
 
         Args:
             weights: trained for this vocabulary.
             vocabulary: that of the target.
-            floor: see the attributes.
-            threads: that share the slots, where the compiled kernel can be used.
+            floor: positions that are reached with less than this chance are not drafted.
+            workers: share the slots, where the compiled kernel can be used; None for the calling thread alone.
 
         Raises:
             ModelError: the network is for another vocabulary.
@@ -50,12 +48,11 @@ class BlockDrafter:
         if weights.vocabulary_digest != vocabulary.digest().hex():
             raise ModelError("the block drafter was made for another vocabulary; train one with `train drafter`")
         self._net: BlockKernel | BlockNet = BlockKernel(weights) if blockkernel.available() else BlockNet(weights)
-        self._threads = threads if isinstance(self._net, BlockKernel) else 1
-        self._pool = ThreadPoolExecutor(threads, "speccompact-block") if self._threads > 1 else None
+        self._workers = workers if isinstance(self._net, BlockKernel) else None
         self._window = weights.shape.window
         self._none = weights.shape.vocabulary
         self._calibration = Calibration(weights.shape.block)
-        self.floor = floor
+        self._floor = floor
 
     def begin(self, capacity: int) -> None:
         """Do nothing: slots leave nothing behind."""
@@ -77,13 +74,13 @@ class BlockDrafter:
 
     def _draft(self, windows: Ints, limits: Ints) -> tuple[Ints, Floats, Ints]:
         """Run the network, on several threads where there are slots enough."""
-        count = min(self._threads, max(1, len(windows) // _SHARE))
-        if self._pool is None or count == 1:
-            return self._net.draft(windows, limits, self.floor)
         draft: Callable[[Ints, Ints, float], tuple[Ints, Floats, Ints]] = self._net.draft
+        count = min(self._workers.count, len(windows) // _SHARE) if self._workers is not None else 1
+        if self._workers is None or count <= 1:
+            return draft(windows, limits, self._floor)
         parts = zip(np.array_split(windows, count), np.array_split(limits, count), strict=True)
-        futures = [self._pool.submit(draft, some, most, self.floor) for some, most in parts]
-        symbols, chances, lengths = zip(*(future.result() for future in futures), strict=True)
+        found = self._workers.run([partial(draft, some, most, self._floor) for some, most in parts])
+        symbols, chances, lengths = zip(*found, strict=True)
         return np.concatenate(symbols), np.concatenate(chances), np.concatenate(lengths)
 
     def learn(self, slots: Sequence[Slot], drafts: Sequence[Draft], settled: Sequence[int]) -> None:

@@ -20,6 +20,9 @@ import numpy.typing as npt
 from speccompact.speculative.drafter import Draft
 from speccompact.speculative.timing import PassTimes
 
+MOST_ROWS: Final = 1024
+"""Rows that drafts add to a pass, at most: as many as an encoding pass has, whose memory is there anyway."""
+
 _ALLOWANCE: Final = 0.01
 """Share of the time of late that drafts may have lost."""
 
@@ -69,7 +72,7 @@ class Controller:
         ranked = np.argsort(-worth, kind="stable")
         gained = slots + np.concatenate([[0.0], np.cumsum(worth[ranked])])
         rates = gained / (self.times.expect(slots, np.arange(len(gained))) + self._asking)
-        taken = np.bincount(owners[ranked[: int(rates.argmax())]], minlength=slots)
+        taken = np.bincount(owners[ranked[: int(rates[: MOST_ROWS + 1].argmax())]], minlength=slots)
         return [draft.cut(size) for draft, size in zip(drafts, taken.tolist(), strict=True)]
 
     def learn(self, slots: int, active: int, drafted: int, settled: int, pass_s: float, draft_s: float) -> None:

@@ -21,11 +21,13 @@ class Slot:
 
     Attributes:
         key: its number, unlike that of any other slot of the batch.
-        symbols: (n,) int32, what is settled so far: a view that must be neither kept nor changed.
+        symbols: (n,) int32, what is settled so far: a view that must not be kept and cannot be written to.
+        length: symbols that it will have in the end; 0 where nobody knows, who reckons with the longest of the batch.
     """
 
     key: int
     symbols: Symbols
+    length: int = 0
 
 
 @dataclass(frozen=True, slots=True)

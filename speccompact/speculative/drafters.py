@@ -13,7 +13,7 @@ from speccompact.modelstore import store
 from speccompact.modelstore.exactfile import read_exact_file
 from speccompact.modelstore.tokenizer_tensors import tokenizer_from_tensors
 from speccompact.options import Options
-from speccompact.parallel import available_cores
+from speccompact.parallel import Workers
 from speccompact.speculative.block import BlockDrafter
 from speccompact.speculative.blockfile import read_block
 from speccompact.speculative.causal import ModelDrafter
@@ -28,14 +28,19 @@ from speccompact.text.vocabulary import Vocabulary
 _EXACT_SUFFIX = ".exact"
 
 
-def make_drafting(vocabulary: Vocabulary, options: Options) -> Drafting:
-    """Return the drafter that options name, for a vocabulary, with a controller; see `make_drafter` for errors."""
-    drafter, name, note = make_drafter(vocabulary, options)
+def make_drafting(vocabulary: Vocabulary, options: Options, workers: Workers | None = None) -> Drafting:
+    """Return the drafter that options name, for a vocabulary, with a controller; see `make_drafter`."""
+    drafter, name, note = make_drafter(vocabulary, options, workers)
     return Drafting(drafter, name, Controller() if name != "none" else None, note=note)
 
 
-def make_drafter(vocabulary: Vocabulary, options: Options) -> tuple[Drafter, str, str]:
+def make_drafter(vocabulary: Vocabulary, options: Options, workers: Workers | None = None) -> tuple[Drafter, str, str]:
     """Return the drafter that options name, for a vocabulary, its name, and why it is another; "" where it is not.
+
+    Args:
+        vocabulary: of the target.
+        options: name the drafter, and its weights.
+        workers: for drafters whose work can be shared; None for some of their own.
 
     Raises:
         ModelError: the file that options name cannot be read, or is no drafter.
@@ -45,26 +50,27 @@ def make_drafter(vocabulary: Vocabulary, options: Options) -> tuple[Drafter, str
         return NoDrafter(), name, ""
     if name == "suffix":
         return SuffixDrafter(), name, ""
-    made, reason = _model(vocabulary, options) if name == "model" else _block(vocabulary, options)
+    made, reason = _model(vocabulary, options) if name == "model" else _block(vocabulary, options, workers)
     if made is None:
-        # nobody who asked for nothing special needs to hear that the default does what it can
-        silent = name == "hybrid" and not options.drafter_file
-        return SuffixDrafter(), "suffix", "" if silent else f"suffix drafts in place of {name}: {reason}"
+        return SuffixDrafter(), "suffix", f"suffix drafts in place of {name}: {reason}"
     return (HybridDrafter(SuffixDrafter(), made) if name == "hybrid" else made), name, ""
 
 
-def _block(vocabulary: Vocabulary, options: Options) -> tuple[BlockDrafter | None, str]:
-    """Return the block drafter, or why there is none."""
+def _block(vocabulary: Vocabulary, options: Options, workers: Workers | None) -> tuple[BlockDrafter | None, str]:
+    """Return the block drafter, or why there is none. Damage to a file that nobody asked for is such a reason, too."""
     digest = vocabulary.digest().hex()
     if not options.drafter_file:
-        weights = shipped_block(digest)
+        try:
+            weights = shipped_block(digest)
+        except ModelError as error:
+            return None, str(error)
         if weights is None:
             return None, "no block drafter ships for this vocabulary; `speccompact train drafter` makes one"
     else:
         weights = read_block(Path(options.drafter_file))
         if weights.vocabulary_digest != digest:
             return None, f"{options.drafter_file} was made for another vocabulary"
-    return BlockDrafter(weights, vocabulary, threads=options.threads or available_cores()), ""
+    return BlockDrafter(weights, vocabulary, workers=workers or Workers(options.threads)), ""
 
 
 def _model(vocabulary: Vocabulary, options: Options) -> tuple[ModelDrafter | None, str]:

@@ -2,10 +2,11 @@
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from speccompact.speculative.controller import Controller
+from speccompact.speculative.controller import MOST_ROWS, Controller
 from speccompact.speculative.drafter import NOTHING, Draft, Drafter, Slot, Symbols
 from speccompact.speculative.effort import Acceptance, Effort
 
@@ -32,7 +33,7 @@ class Drafting:
         Args:
             drafter: whatever it says is made sure to be possible.
             name: under which its drafts are counted.
-            controller: cuts drafts; None tries all that is proposed.
+            controller: cuts drafts; None tries all that is proposed, as far as a pass has room for it.
             clock: seconds.
             note: said with the effort; empty for nothing.
         """
@@ -69,6 +70,7 @@ class Drafting:
             self._drafts = self._possible(self._drafter.propose(slots, limits), limits)
             if self._controller is not None:
                 self._drafts = self._controller.choose(self._drafts, [limit + 1 for limit in limits])
+            self._drafts = _fitting(self._drafts)
         self._began = self._clock()
         self._last_s = self._began - began
         return [draft.symbols for draft in self._drafts]
@@ -95,8 +97,10 @@ class Drafting:
             self._controller.learn(len(slots), active, drafted, sum(settled), ended - self._began, asking_s)
 
     def _possible(self, drafts: Sequence[Draft], limits: Sequence[int]) -> list[Draft]:
-        """Cut drafts to their limits, and before the first symbol that there is not."""
+        """Cut drafts to their limits, and before the first symbol that there is not; no number is no chance."""
         cut = [draft.cut(limit) for draft, limit in zip(drafts, limits, strict=True)]
+        if not np.isfinite(np.concatenate([draft.chances for draft in cut])).all():
+            cut = [replace(draft, chances=np.nan_to_num(draft.chances, nan=0.0)) for draft in cut]
         symbols = np.concatenate([draft.symbols for draft in cut])
         if not len(symbols) or (symbols.min() >= 0 and symbols.max() < self._symbols):
             return cut
@@ -110,6 +114,14 @@ class Drafting:
             self._counts[name] = ([0] * (_COUNTED + 1), [0] * (_COUNTED + 1), [0] * (_COUNTED + 1))
         for counts, length in zip(self._counts[name], (size, min(hits + 1, size), hits), strict=True):
             counts[min(length, _COUNTED)] += 1
+
+
+def _fitting(drafts: Sequence[Draft]) -> list[Draft]:
+    """Cut drafts to an equal length where all together are too many rows for a pass."""
+    sizes = np.array([len(draft) for draft in drafts])
+    if sizes.sum() <= MOST_ROWS:
+        return list(drafts)
+    return [draft.cut(MOST_ROWS // int(np.count_nonzero(sizes))) for draft in drafts]
 
 
 def _by_position(lengths: Sequence[int]) -> tuple[int, ...]:

@@ -66,18 +66,27 @@ class HybridDrafter:
     def learn(self, slots: Sequence[Slot], drafts: Sequence[Draft], settled: Sequence[int]) -> None:
         """See `Drafter.learn`. What the dear drafter was good for is what its drafts settled beyond the cheap ones."""
         pass_s = self._clock() - self._proposed_at
-        self._cheap.learn(slots, drafts, settled)
+        dear = [draft.kind != CHEAP for draft in drafts]
+        told = list(zip(drafts, settled, dear, strict=True))
+        self._cheap.learn(
+            slots,
+            [NOTHING if other else draft for draft, _, other in told],
+            [0 if other else count for _, count, other in told],
+        )
         asked, self._asked = self._asked, []
         if not asked:
             return
         more = 0
         for n in asked:
-            if drafts[n].kind != CHEAP and len(drafts[n]):
+            if dear[n] and len(drafts[n]):
                 came = slots[n].symbols[len(slots[n].symbols) - settled[n] - 1 :]
                 more += settled[n] - right(self._drafts[n].cut(len(drafts[n])), came)
         self._gate.learn(more * pass_s / (sum(settled) + len(slots)), self._cost_s)
-        tried = [drafts[n] if drafts[n].kind != CHEAP else NOTHING for n in asked]
-        self._dear.learn([slots[n] for n in asked], tried, [settled[n] for n in asked])
+        self._dear.learn(
+            [slots[n] for n in asked],
+            [drafts[n] if dear[n] else NOTHING for n in asked],
+            [settled[n] if dear[n] else 0 for n in asked],
+        )
 
 
 def expected(draft: Draft) -> float:

@@ -1,8 +1,9 @@
 """Longest matches in a growing text of many slots: compiled search in hash tables, one for each of several orders.
 
-All symbols stand in one array, slot after slot in regions of their own. In front of each region, and wherever nothing
-is settled yet, stands VOID. For each order there is a table from the hash of so many symbols to the place that followed
-them last. A found place is compared backwards, so that a collision or a place that was written over only costs a match.
+All symbols stand in one array, slot after slot in regions of their own. VOID stands in front of and behind each region,
+and wherever nothing is settled in it yet. For each order there is a table from the hash of so many symbols to the place
+that followed them last. A found place is compared backwards, so that a collision or a place that was written over only
+costs a match.
 """
 
 from typing import Final

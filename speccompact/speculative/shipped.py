@@ -10,9 +10,6 @@ from speccompact.speculative.blockfile import BlockWeights, read_block, vocabula
 
 WEIGHTS: Final = Path(__file__).with_name("weights")
 
-MOST_BYTES: Final = 16_000_000
-"""Of a file of weights that ships."""
-
 
 def shipped_block(vocabulary_digest: str) -> BlockWeights | None:
     """Return the drafter that ships for a vocabulary, or None where there is none.

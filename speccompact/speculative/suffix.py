@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from speccompact.speculative.chances import estimate, judge
-from speccompact.speculative.drafter import Draft, Slot
+from speccompact.speculative.drafter import NOTHING, Draft, Slot
 from speccompact.speculative.matching import LONGEST, ORDERS, VOID, match, settle
 
 MOST: Final = 32
@@ -30,14 +30,21 @@ class _Region:
     """Where the symbols of a slot stand.
 
     Attributes:
-        begin: place of the first one.
-        end: place behind the last one that there is room for.
+        key: of the slot.
+        begin: place of the first one. VOID stands before it.
+        end: place behind the last one that there is room for, where VOID stands, too; 0 once it is written over.
         length: symbols entered so far.
     """
 
+    key: int
     begin: int
     end: int
     length: int = 0
+
+    @property
+    def full(self) -> bool:
+        """Whether no symbol of the slot is to come any more."""
+        return self.length >= self.end - self.begin
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,64 +79,84 @@ class SuffixDrafter:
         """See `Drafter.begin`. What stood in the slots of the last batch stays known."""
         self._capacity, self._last = capacity, None
         self._of.clear()
-        if len(self._text) < max(self._room, capacity + 1):
-            self._text = np.zeros(max(self._room, capacity + 1), np.int32)
+        room = max(self._room, capacity + 2)  # with VOID before and behind
+        if len(self._text) < room:
+            self._text = np.zeros(room, np.int32)
             self._tables[:] = 0
             self._regions.clear()
 
     def propose(self, slots: Sequence[Slot], limits: Sequence[int]) -> list[Draft]:
         """See `Drafter.propose`."""
-        if not slots:
-            return []
         self._last = None
-        begins, lengths = self._enter(slots)
-        drafts = np.empty((len(slots), MOST), np.int32)
-        sizes, found = np.empty((2, len(slots)), np.int64)
-        chances = np.empty((len(slots), MOST), np.float32)
-        match(self._text, self._tables, begins, lengths, np.array(limits, np.int64), drafts, sizes, found)
+        numbers, begins, lengths = self._enter(slots)
+        proposed = [NOTHING] * len(slots)
+        if not numbers:
+            return proposed
+        drafts = np.empty((len(numbers), MOST), np.int32)
+        sizes, found = np.empty((2, len(numbers)), np.int64)
+        chances = np.empty((len(numbers), MOST), np.float32)
+        most = np.array([limits[n] for n in numbers], np.int64)
+        match(self._text, self._tables, begins, lengths, most, drafts, sizes, found)
         estimate(found, sizes, self._right, self._trials, chances)
-        self._last = _Last(tuple(slot.key for slot in slots), drafts, sizes, found)
-        return [Draft(drafts[i, :size], chances[i, :size]) for i, size in enumerate(sizes.tolist())]
+        self._last = _Last(tuple(slots[n].key for n in numbers), drafts, sizes, found)
+        for i, (n, size) in enumerate(zip(numbers, sizes.tolist(), strict=True)):
+            proposed[n] = Draft(drafts[i, :size], chances[i, :size])
+        return proposed
 
     def learn(self, slots: Sequence[Slot], drafts: Sequence[Draft], settled: Sequence[int]) -> None:
         """See `Drafter.learn`. What came is held against all that was proposed, not against the part that was tried."""
         self._enter(slots)
 
-    def _enter(self, slots: Sequence[Slot]) -> tuple[Integers, Integers]:
-        """Take symbols that are new; return where slots begin, and their lengths."""
-        regions = [self._region(slot.key) for slot in slots]
-        begins = np.array([region.begin for region in regions], np.int64)
-        known = np.array([region.length for region in regions], np.int64)
-        lengths = np.array([len(slot.symbols) for slot in slots], np.int64)
-        if (lengths != known).any():
+    def _enter(self, slots: Sequence[Slot]) -> tuple[list[int], Integers, Integers]:
+        """Take symbols that are new.
+
+        Returns:
+            The numbers of the slots that there is room for, where these begin, and their lengths.
+        """
+        last, self._last = self._last, None  # drafts are judged by what came in their own pass
+        found = [self._region(slot) for slot in slots]
+        housed = [(n, region) for n, region in enumerate(found) if region is not None]
+        begins = np.array([region.begin for _, region in housed], np.int64)
+        known = np.array([region.length for _, region in housed], np.int64)
+        lengths = np.array([min(len(slots[n].symbols), region.end - region.begin) for n, region in housed], np.int64)
+        numbers = [n for n, _ in housed]
+        if (lengths > known).any():
             counts = lengths - known
-            fresh = np.concatenate([slot.symbols[n:] for slot, n in zip(slots, known.tolist(), strict=True)])
-            last = self._last
-            if last is not None and last.keys == tuple(slot.key for slot in slots):
+            news = zip(numbers, known.tolist(), lengths.tolist(), strict=True)
+            fresh = np.concatenate([slots[n].symbols[begin:end] for n, begin, end in news])
+            if last is not None and last.keys == tuple(slots[n].key for n in numbers):
                 judge(last.drafts, last.sizes, last.found, fresh, counts, self._right, self._trials)
             settle(self._text, self._tables, begins, known, fresh, counts)
-            for region, length in zip(regions, lengths.tolist(), strict=True):
+            for (_, region), length in zip(housed, lengths.tolist(), strict=True):
                 region.length = length
-        return begins, lengths
+        return numbers, begins, lengths
 
-    def _region(self, key: int) -> _Region:
-        """Return the region of a slot; a new one overwrites the oldest."""
-        found = self._of.get(key)
-        if found is not None and found.end:
-            return found
+    def _region(self, slot: Slot) -> _Region | None:
+        """Return the region of a slot; a new one is written over the oldest ones.
+
+        Those of slots that still grow are left alone. Where one is in the way, the slot goes without: it is not
+        drafted for, until there is room.
+        """
+        known = self._of.get(slot.key)
+        if known is not None and known.end:
+            return known
+        size = max(slot.length or self._capacity, len(slot.symbols))
         begin = self._regions[-1].end + 1 if self._regions else 1
-        if begin + self._capacity > len(self._text):
-            begin = 1
-            while self._regions[0].begin > self._regions[-1].begin:  # left over behind the newest
-                self._regions.popleft().end = 0
-        region = _Region(begin, begin + self._capacity)
-        while self._regions and self._overlap(self._regions[0], region):
+        wraps = begin + size >= len(self._text)
+        region = _Region(slot.key, 1 if wraps else begin, (1 if wraps else begin) + size)
+        if region.end >= len(self._text):
+            return None
+        count = 0
+        for old in self._regions:
+            behind = wraps and old.begin > self._regions[-1].begin  # left over behind the newest
+            if not behind and (old.begin > region.end or region.begin > old.end):
+                break
+            if self._of.get(old.key) is old and not old.full:
+                return None
+            count += 1
+        for _ in range(count):
             self._regions.popleft().end = 0
-        self._text[region.begin - 1 : region.end] = VOID
+        self._text[region.begin - 1 : region.end + 1] = VOID
         self._regions.append(region)
-        self._of[key] = region
+        self._of[slot.key] = region
         return region
-
-    @staticmethod
-    def _overlap(old: _Region, new: _Region) -> bool:
-        return old.begin - 1 < new.end and new.begin - 1 < old.end

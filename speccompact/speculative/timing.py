@@ -37,11 +37,6 @@ class PassTimes:
         self._level, self._weight = 0.0, 0.0
         self._fitted: Floats = _USUAL
 
-    @property
-    def known(self) -> bool:
-        """Whether a pass has been measured: before, times are in no unit."""
-        return self._weight > 0
-
     def expect(self, slots: int, drafted: npt.NDArray[np.int64] | int) -> Floats:
         """Return the seconds that passes should take.
 
@@ -55,7 +50,7 @@ class PassTimes:
 
     def learn(self, slots: int, drafted: int, seconds: float) -> float:
         """Take what a pass took, and return how much of that counts."""
-        if self.known:
+        if self._weight:  # before the first pass, times are in no unit
             expected = float(self.expect(slots, drafted))
             seconds = min(max(seconds, expected / _FACTOR), expected * _FACTOR)
         features = np.array([1.0, slots, drafted])

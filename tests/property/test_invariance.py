@@ -1,6 +1,7 @@
 """What a slot becomes depends on its symbols alone: not on threads, company, order, windows, kernels or drafts."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from typing import get_args
 
@@ -20,7 +21,9 @@ from speccompact.params import PRECISION
 from speccompact.slotbatch import DecodedSlot
 from speccompact.speculative.block import BlockDrafter
 from speccompact.speculative.causal import ModelDrafter
-from speccompact.speculative.drafter import Drafter
+from speccompact.speculative.controller import Controller
+from speccompact.speculative.drafter import Draft, Drafter, NoDrafter, Slot
+from speccompact.speculative.drafting import Drafting
 from speccompact.speculative.hybrid import HybridDrafter
 from speccompact.speculative.suffix import SuffixDrafter
 from tests.exact_inputs import weights
@@ -144,6 +147,45 @@ def test_drafters_by_name(name: DrafterName, threads: int, block_file: str) -> N
         assert [result.symbols.tolist() for result in results if isinstance(result, DecodedSlot)] == [
             slot.tolist() for slot in SLOTS
         ]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("claimed", [1.0, np.nan])
+def test_an_adversary_that_a_controller_believes(threads: int, claimed: float) -> None:
+    class Lying(Adversary):
+        def propose(self, slots: Sequence[Slot], limits: Sequence[int]) -> list[Draft]:
+            drafts = super().propose(slots, limits)
+            return [replace(draft, chances=np.full(len(draft), claimed, np.float32)) for draft in drafts]
+
+    coder = Codec(tiny(QUIET)[0], Options(threads=threads), lambda: Drafting(Lying(SLOTS), "lying", Controller()))
+    for _ in range(2):
+        for slot, result in zip(SLOTS, coder.decode(coded(SLOTS, lanes())), strict=True):
+            assert isinstance(result, DecodedSlot)
+            assert result.symbols.tolist() == slot.tolist()
+
+
+class Scribbling(NoDrafter):
+    """Tries to change what has been decoded."""
+
+    def __init__(self) -> None:
+        self.refused = 0
+
+    def propose(self, slots: Sequence[Slot], limits: Sequence[int]) -> list[Draft]:
+        for slot in slots:
+            try:
+                slot.symbols[:] = 7
+            except ValueError:
+                self.refused += 1
+        return super().propose(slots, limits)
+
+    def learn(self, slots: Sequence[Slot], drafts: Sequence[Draft], settled: Sequence[int]) -> None:
+        self.propose(slots, settled)
+
+
+def test_a_drafter_cannot_write_into_what_is_decoded() -> None:
+    drafter = Scribbling()
+    decoded(SLOTS[:4], lanes()[:4], drafter)
+    assert drafter.refused > 0
 
 
 def test_a_lane_of_the_reference_decodes_with_the_fused_kernels_and_back() -> None:

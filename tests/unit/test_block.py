@@ -11,6 +11,7 @@ import torch
 from safetensors.torch import save_file
 
 from speccompact.errors import ModelError
+from speccompact.parallel import Workers
 from speccompact.speculative import blockkernel
 from speccompact.speculative.block import BlockDrafter
 from speccompact.speculative.blockfile import BlockWeights, read_block, write_block
@@ -111,10 +112,16 @@ def test_positions_that_are_hardly_reached_are_left_out(kind: type[BlockNet | Bl
         np.testing.assert_allclose(chances[row, :expected], whole[1][row, :expected], rtol=1e-3)
 
 
+@pytest.mark.skipif(not blockkernel.available(), reason="this CPU lacks the instructions; one thread does all")
 def test_threads_change_nothing() -> None:
     slots = [Slot(row, window.astype(np.int32)) for row, window in enumerate(windows_of(7, 40))]
-    one, two = (BlockDrafter(weights(), WORDS, 0.0, threads).propose(slots, [SHAPE.block] * 40) for threads in (1, 2))
+    limits = [row % (SHAPE.block + 2) for row in range(40)]
+    one = BlockDrafter(weights(), WORDS, 0.1).propose(slots, limits)
+    two = BlockDrafter(weights(), WORDS, 0.1, Workers(2)).propose(slots, limits)
+    assert [len(draft) for draft in one] == [len(draft) for draft in two]
+    assert len({len(draft) for draft in one}) > 1
     assert [draft.symbols.tolist() for draft in one] == [draft.symbols.tolist() for draft in two]
+    assert [draft.chances.tolist() for draft in one] == [draft.chances.tolist() for draft in two]
 
 
 def test_drafter() -> None:

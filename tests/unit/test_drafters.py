@@ -8,16 +8,20 @@ from speccompact.errors import ModelError
 from speccompact.options import DrafterName, Options
 from speccompact.speculative import shipped
 from speccompact.speculative.block import BlockDrafter
+from speccompact.speculative.blockfile import vocabulary_of
 from speccompact.speculative.causal import ModelDrafter
 from speccompact.speculative.drafter import NoDrafter
 from speccompact.speculative.drafters import make_drafter, make_drafting
 from speccompact.speculative.hybrid import HybridDrafter
-from speccompact.speculative.shipped import MOST_BYTES, WEIGHTS, shipped_block
+from speccompact.speculative.shipped import WEIGHTS, shipped_block
 from speccompact.speculative.suffix import SuffixDrafter
 from speccompact.text.vocabulary import Vocabulary
 from tests.tiny_block import tiny_block, write_tiny_block
 from tests.tiny_model import TINY_EXACT, tiny
 from tests.tiny_slots import QUIET
+
+MOST_BYTES = 16_000_000
+"""Of a file of weights that ships."""
 
 OTHER = Vocabulary([bytes([65 + index]) for index in range(20)])
 
@@ -48,6 +52,7 @@ def test_where_weights_do_not_fit_suffix_stands_in(tmp_path: Path) -> None:
     file = str(write_tiny_block(tmp_path / "mine"))
     for name, weights, reason in (
         ("block", "", "no block drafter ships for this vocabulary"),
+        ("hybrid", "", "no block drafter ships for this vocabulary"),
         ("model", "", "name a small model"),
         ("block", file, "mine was made for another vocabulary"),
         ("hybrid", file, "mine was made for another vocabulary"),
@@ -57,7 +62,6 @@ def test_where_weights_do_not_fit_suffix_stands_in(tmp_path: Path) -> None:
         assert (kind, shown) == (SuffixDrafter, "suffix")
         assert note.startswith(f"suffix drafts in place of {name}: ")
         assert reason in note
-    assert made("hybrid", "", OTHER) == (SuffixDrafter, "suffix", "")
     options = Options(drafter="block", drafter_file=file)
     assert len(make_drafting(OTHER, options).effort.notes) == 1
 
@@ -68,10 +72,30 @@ def test_a_file_that_is_not_there_is_an_error(tiny_home: Path, name: DrafterName
         made(name, file)
 
 
-def test_what_ships(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.skipif(not [*WEIGHTS.glob("*.safetensors")], reason="no weights ship yet")
+def test_weights_that_ship_are_small_and_say_what_they_were_made_of() -> None:
     for path in WEIGHTS.glob("*.safetensors"):
         assert path.stat().st_size <= MOST_BYTES
         assert path.with_suffix("").with_suffix(".provenance.json").exists()
+        assert shipped_block(vocabulary_of(path)) is not None
+
+
+@pytest.mark.parametrize("name", ["block", "hybrid"])
+def test_damaged_weights_of_the_package_keep_no_archive_shut(
+    name: DrafterName, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shipped, "WEIGHTS", tmp_path)
+    whole = write_tiny_block(tmp_path / "tiny.safetensors").read_bytes()
+    for size in (0, 5, 100, len(whole) - 1):
+        (tmp_path / "tiny.safetensors").write_bytes(whole[:size])
+        kind, shown, note = made(name)
+        assert (kind, shown) == (SuffixDrafter, "suffix")
+        assert note.startswith(f"suffix drafts in place of {name}: {tmp_path / 'tiny.safetensors'}: ")
+    with pytest.raises(ModelError):  # what was asked for by name is another matter
+        made(name, str(tmp_path / "tiny.safetensors"))
+
+
+def test_what_ships_is_found_by_its_vocabulary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert shipped_block(OTHER.digest().hex()) is None
     write_tiny_block(tmp_path / "tiny.safetensors")
     monkeypatch.setattr(shipped, "WEIGHTS", tmp_path)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from speccompact.speculative.controller import Controller
+from speccompact.speculative.controller import MOST_ROWS, Controller
 from speccompact.speculative.drafter import Draft, Slot
 from speccompact.speculative.drafting import Drafting
 from speccompact.speculative.effort import Acceptance
@@ -95,3 +95,23 @@ def test_more_positions_than_are_counted_apart() -> None:
     made = drafting.effort.drafts["mine"]
     assert len(made.proposed) == len(made.right) == 64
     assert set(made.proposed + made.reached + made.right) == {1}
+
+
+def test_a_pass_never_gets_more_rows_than_it_has_room_for() -> None:
+    """An over-confident drafter and many slots, with and without a controller that believes it."""
+    confident = [draft(*range(16), chance=1.0)] * 4096
+    for controller in (None, Controller()):
+        drafting = Drafting(Scripted(*confident), "mine", controller)
+        for count, least in ((4096, 0), (600, 600), (64, 960), (40, 640)):
+            drafting.begin(100, 50)
+            found = sum(map(len, drafting.propose(slots(count), [16] * count)))
+            assert (least if controller is None else 0) <= found <= MOST_ROWS
+
+
+def test_chances_that_are_none_spoil_no_others() -> None:
+    """One slot's draft has a chance that is not a number, which a sum over all slots would spread."""
+    broken = draft(1, 2, 3)
+    broken.chances[1] = np.nan
+    drafting = Drafting(Scripted(broken, draft(4, 5, chance=0.99)), "mine", Controller())
+    drafting.begin(100, 50)
+    assert [symbols.tolist() for symbols in drafting.propose(slots(2), [9, 9])] == [[1], [4, 5]]

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speccompact.speculative.drafter import Slot
-from speccompact.speculative.matching import LONGEST, ORDERS
+from speccompact.speculative.drafter import NOTHING, Slot
+from speccompact.speculative.matching import LONGEST, ORDERS, VOID, match
 from speccompact.speculative.suffix import MOST, SuffixDrafter
 from tests.tiny_model import integers
 from tests.tiny_slots import Symbols, text_symbols
@@ -152,3 +152,70 @@ def test_chances_are_those_of_the_past(share: float) -> None:
             chances.append(float(draft.chances[0]))
     expected = share**2  # the last occurrence was the usual one, and so is this
     assert abs(np.mean(chances) - expected) < 0.1
+
+
+def test_drafts_are_judged_by_their_own_pass_alone() -> None:
+    """While a controller pauses, slots grow without being asked about."""
+    text = np.tile(text_symbols(9, 2), 12)
+    drafter = SuffixDrafter()
+    drafter.begin(len(text))
+    drafter.propose([Slot(0, text[:40])], [8])
+    trials = []
+    for stop in (42, 44, 60):
+        drafter.learn([Slot(0, text[:stop])], [NOTHING], [0])
+        trials.append(float(drafter._trials.sum()))
+    assert trials[0] > 0
+    assert trials == trials[:1] * 3
+
+
+def test_a_match_at_the_very_end_of_what_is_kept_ends_there() -> None:
+    """A region that is full, and has nothing behind it."""
+    capacity = 60
+    drafter = SuffixDrafter(room=0)
+    drafter.begin(capacity)
+    text = text_symbols(capacity, 6)
+    drafter.learn([Slot(0, text, capacity)], [NOTHING], [0])
+    assert len(drafter._text) == capacity + 2
+    assert drafter._text[0] == drafter._text[-1] == VOID
+    size, found = np.zeros(1, np.int64), np.zeros(1, np.int64)
+    drafts = np.zeros((1, MOST), np.int32)
+    begins, lengths = np.ones(1, np.int64), np.full(1, 50, np.int64)
+    match(drafter._text, drafter._tables, begins, lengths, np.full(1, MOST, np.int64), drafts, size, found)
+    assert drafts[0, : size[0]].tolist() == text[50 : 50 + size[0]].tolist()
+    assert size[0] <= 10
+
+
+def test_slots_take_the_room_of_their_own_length() -> None:
+    """One long slot among many short ones, in room for what they are and not for as many long ones."""
+    texts = [text_symbols(500, 1), *(text_symbols(20, seed) for seed in range(2, 12))]
+    drafter = SuffixDrafter(room=sum(map(len, texts)) + len(texts) + 2)
+    drafter.begin(500)
+    for stop in (8, 20, 500):
+        slots = [Slot(key, text[:stop], len(text)) for key, text in enumerate(texts)]
+        assert all(len(draft) <= 4 for draft in drafter.propose(slots, [4] * len(slots)))
+    assert [(region.key, region.length) for region in drafter._regions] == [
+        (key, len(text)) for key, text in enumerate(texts)
+    ]
+
+
+def test_slots_without_room_get_nothing_until_there_is_some() -> None:
+    texts = [np.tile(text_symbols(5, seed), 12) for seed in range(5)]
+    drafter = SuffixDrafter(room=2 * 61 + 2)
+    drafter.begin(60)
+    for stop in (20, 30, 40):  # who has a region keeps it, and nothing is entered twice
+        slots = [Slot(key, text[:stop], 60) for key, text in enumerate(texts)]
+        assert [len(draft) for draft in drafter.propose(slots, [4] * 5)] == [4, 4, 0, 0, 0]
+        assert [region.key for region in drafter._regions] == [0, 1]
+    drafter.learn([Slot(key, text, 60) for key, text in enumerate(texts[:2])], [NOTHING] * 2, [0] * 2)
+    slots = [Slot(key, texts[key][:50], 60) for key in (2, 3, 4)]
+    assert [len(draft) for draft in drafter.propose(slots, [4] * 3)] == [4, 4, 0]
+
+
+def test_a_slot_that_is_longer_than_it_said_is_cut() -> None:
+    drafter = SuffixDrafter(room=0)
+    drafter.begin(10)
+    text = np.tile(np.array([1, 2], np.int32), 20)
+    for stop in (4, 10, 30):
+        [draft] = drafter.propose([Slot(0, text[:stop], 10)], [8])
+        assert set(draft.symbols.tolist()) <= {1, 2}
+    assert drafter._text[-1] == VOID

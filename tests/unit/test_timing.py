@@ -6,7 +6,6 @@ from speccompact.speculative.timing import PassTimes
 
 def test_before_the_first_pass_only_proportions_are_known() -> None:
     times = PassTimes()
-    assert not times.known
     assert times.expect(1, 16) > times.expect(1, 0)
     assert times.expect(4, np.arange(3)).shape == (3,)
 
@@ -14,7 +13,6 @@ def test_before_the_first_pass_only_proportions_are_known() -> None:
 def test_one_pass_tells_the_speed() -> None:
     times = PassTimes()
     times.learn(1, 0, 0.040)
-    assert times.known
     assert float(times.expect(1, 0)) == pytest.approx(0.040)
     assert 0.040 < float(times.expect(1, 16)) < 0.080
 
