@@ -33,7 +33,7 @@ from speccompact.training.draftlosses import annealing
 from speccompact.training.draftmeasure import try_drafts
 from speccompact.training.draftnetwork import DraftNetwork
 from speccompact.training.draftpass import Aim, draft_loss
-from speccompact.training.evaluation import evaluate
+from speccompact.training.evaluation import BITS, SETTLED, evaluate
 from speccompact.training.loss import code_length
 from speccompact.training.metrics import Line
 from speccompact.training.network import Network
@@ -85,7 +85,7 @@ class Both(nn.Module):
 class Together:
     """The subject of training both, see `trainer.Subject`."""
 
-    loss_name = "loss"
+    loss_name, figure = "loss", BITS
 
     def __init__(self, both: Both, measured: Measured, steps: int) -> None:
         self.network, self._measured, self._steps = both, measured, steps
@@ -115,7 +115,7 @@ class Together:
 class TargetAlone:
     """The subject of training the target by itself."""
 
-    loss_name = "loss"
+    loss_name, figure = "loss", BITS
 
     def __init__(self, network: Network, measured: Measured) -> None:
         self.network, self._measured = network, measured
@@ -139,7 +139,7 @@ class TargetAlone:
 class DrafterAlone:
     """The subject of training the drafter after the target."""
 
-    loss_name = "loss"
+    loss_name, figure = "loss", SETTLED
 
     def __init__(self, network: DraftNetwork, measured: Measured, steps: int) -> None:
         self.network, self._measured, self._steps = network, measured, steps

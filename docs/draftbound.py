@@ -36,6 +36,7 @@ from speccompact.training.draftlabels import LabelledBatch, Labels, LabelStream,
 from speccompact.training.draftmeasure import joined, try_batch
 from speccompact.training.draftnetwork import DraftNetwork
 from speccompact.training.draftpass import Aim, draft_loss, soft_labels
+from speccompact.training.evaluation import SETTLED
 from speccompact.training.metrics import Line
 from speccompact.training.network import Network
 from speccompact.training.resuming import choose_checkpoint
@@ -96,7 +97,7 @@ class BoundNetwork(DraftNetwork):
 class Binding:
     """The subject of the run, see `trainer.Subject`."""
 
-    loss_name = "loss"
+    loss_name, figure = "loss", SETTLED
 
     def __init__(self, network: BoundNetwork, target: Network, measured: Mapping[str, Sequence[Batch]]) -> None:
         self.network: BoundNetwork = network
@@ -134,7 +135,8 @@ def states_of(target: Network, batch: Batch) -> Tensor:
         (tokens, hidden) float16, in the basis of its embedding; zeros for nothing.
     """
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
-        states = target.hidden(batch, rounding=False)[0].half().roll(1, 0)
+        hidden = target.hidden(batch, rounding=False)[0]
+    states = hidden.half().roll(1, 0)
     states[torch.tensor([0, *batch.lengths[:-1]]).cumsum(0)] = 0
     return states
 

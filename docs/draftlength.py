@@ -3,8 +3,9 @@
     python docs/draftlength.py FILE... [--drafter hybrid] [--slots 1,4,16,64] [--lengths 0,1,2,4,8,16] [--tokens 4096]
 
 This measures the product: the exact target, its kernels, and slots without a memory, so that only drafts differ. Each
-row is a number of slots; each column a length that all drafts are cut to, the last one what the controller chose. Every
-result is compared with the text. Runs of a row alternate, and medians of `--repeat` rounds are printed.
+row is a number of slots; each column a length that all drafts are cut to, the last one what the controller chose. With
+a fixed length drafts do not end where they become doubtful; with 0 nothing drafts. Every result is compared with the
+text. Drafters are made before the clock starts. Runs of a row alternate, and medians of `--repeat` rounds are printed.
 """
 
 import argparse
@@ -24,7 +25,7 @@ from speccompact.modelstore.loading import Target, load_target
 from speccompact.modelstore.registry import DEFAULT_MODEL
 from speccompact.options import DrafterName, Options
 from speccompact.slotbatch import DecodedSlot
-from speccompact.speculative.drafter import Draft, Drafter, Slot
+from speccompact.speculative.drafter import Draft, Drafter, NoDrafter, Slot
 from speccompact.speculative.drafters import make_drafter, make_drafting
 from speccompact.speculative.drafting import Drafting
 from speccompact.streams.engine import CodedSlot
@@ -65,12 +66,15 @@ def main() -> None:
     parser.add_argument("--lengths", type=numbers, default=(0, 1, 2, 3, 4, 6, 8, 12, 16))
     parser.add_argument("--tokens", type=int, default=4096, help="of all slots together")
     parser.add_argument("--slot-tokens", type=int, default=256, help="of each, at most")
-    parser.add_argument("--repeat", type=int, default=1)
+    parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("-T", "--threads", type=int, default=0)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     options = Options(arguments.threads, drafter=arguments.drafter, drafter_file=arguments.drafter_file)
     target, tokenizer = load_target(arguments.model, options)
+    _, name, note = make_drafter(target.vocabulary, options)
+    if note or name != options.drafter:
+        raise SystemExit(note or f"{name} drafts in place of {options.drafter}")
     found: dict[str, Any] = {}
     for path in arguments.files:
         rows = {}
@@ -81,7 +85,7 @@ def main() -> None:
         if not arguments.json:
             print(f"{path.name}\n\n" + "\n".join(table(rows)) + "\n")
     if arguments.json:
-        print(json.dumps(found, indent=1))
+        print(json.dumps({"drafter": name, "tokens_per_s": found}, indent=1))
 
 
 def numbers(text: str) -> tuple[int, ...]:
@@ -104,7 +108,9 @@ def measure(
     slots = [CodedSlot(slot.payload, len(text)) for slot, text in zip(encoded, texts, strict=True)]
 
     def fixed(length: int) -> Drafting:
-        drafter, name, _ = make_drafter(target.vocabulary, options)
+        if not length:
+            return Drafting(NoDrafter(), "none")
+        drafter, name, _ = make_drafter(target.vocabulary, options, floor=0.0)
         return Drafting(Fixed(drafter, length), name)
 
     makers: dict[str, Callable[[], Drafting]] = {str(length): partial(fixed, length) for length in lengths}
@@ -112,7 +118,8 @@ def measure(
     rates: dict[str, list[float]] = {name: [] for name in makers}
     for turn in range(repeat + 1):
         for name, maker in makers.items():
-            codec = Codec(target, options, maker)
+            drafting = maker()
+            codec = Codec(target, options, partial(_itself, drafting))
             began = time.perf_counter()
             results = codec.decode(slots)
             seconds = time.perf_counter() - began
@@ -122,6 +129,10 @@ def measure(
             if turn:  # the first round loads and compiles
                 rates[name].append(sum(map(len, texts)) / seconds)
     return {name: statistics.median(values) for name, values in rates.items()}
+
+
+def _itself(drafting: Drafting) -> Drafting:
+    return drafting
 
 
 def table(rows: dict[str, dict[str, float]]) -> list[str]:

@@ -50,12 +50,12 @@ def main() -> None:
     tokenizer = Tokenizer(spec, Vocabulary(spec.token_bytes(), spec.special_ids))
     options = Options(drafter=arguments.drafter, drafter_file=arguments.drafter_file)
     borders = not arguments.no_borders
+    name = require_drafter(tokenizer.vocabulary, options)
     kinds: dict[str, Any] = {}
     for folder in sorted(path for path in arguments.held_out.iterdir() if path.is_dir()):
         slots = cut(folder, tokenizer, arguments.slot_tokens, arguments.tokens)
         if slots:
-            drafter, name, _ = make_drafter(tokenizer.vocabulary, options)
-            drafting = Drafting(drafter, name)
+            drafting = Drafting(make_drafter(tokenizer.vocabulary, options)[0], name)
             frames = [slots[i : i + arguments.frame_slots] for i in range(0, len(slots), arguments.frame_slots)]
             passes = sum(replay(drafting, frame, tokenizer, arguments.length, borders) for frame in frames)
             tokens = sum(map(len, slots))
@@ -67,8 +67,16 @@ def main() -> None:
                 "drafts": drafting.effort.to_json()["drafts"],
             }
     with temporary(arguments.output.parent) as place:
-        place.write_text(json.dumps({"drafter": arguments.drafter, "held_out": kinds}, indent=1) + "\n", "utf-8")
+        place.write_text(json.dumps({"drafter": name, "held_out": kinds}, indent=1) + "\n", "utf-8")
         commit(place, arguments.output)
+
+
+def require_drafter(vocabulary: Vocabulary, options: Options) -> str:
+    """Return the name of the drafter that options ask for, and end where another one would stand in for it."""
+    _, name, note = make_drafter(vocabulary, options)
+    if note or name != options.drafter:
+        raise SystemExit(note or f"{name} drafts in place of {options.drafter}")
+    return name
 
 
 def fewest(tokens: int, length: int, borders: bool) -> int:
@@ -115,13 +123,13 @@ def replay(drafting: Drafting, texts: Sequence[Symbols], tokenizer: Tokenizer, l
             border = next_border(border) if borders else max(map(len, texts))
         ready = [n for n, text in enumerate(texts) if settled[n] < min(border, len(text))]
         limits = [min(length, min(border, len(texts[n])) - settled[n] - 1) for n in ready]
-        drafts = drafting.propose([Slot(n, texts[n][: settled[n]]) for n in ready], limits)
+        drafts = drafting.propose([Slot(n, texts[n][: settled[n]], len(texts[n])) for n in ready], limits)
         counts = []
         for n, draft in zip(ready, drafts, strict=True):
             hits = draft == texts[n][settled[n] : settled[n] + len(draft)]
             counts.append(1 + (len(draft) if hits.all() else int(hits.argmin())))
             settled[n] += counts[-1]
-        drafting.learn([Slot(n, texts[n][: settled[n]]) for n in ready], counts, len(ready))
+        drafting.learn([Slot(n, texts[n][: settled[n]], len(texts[n])) for n in ready], counts, len(ready))
         passes += len(ready)
     return passes
 

@@ -5,7 +5,8 @@
 Studies: losses, shapes, family, agnostic, codesign, agentic. Draft lengths are measured by docs/draftlength.py. Numbers
 are tokens per pass on held-out text by kind, the mean over the seeds and half of what they differ by. What several runs
 need (targets, their soft labels) is made once. A run that is complete is not repeated, one that was stopped goes on, so
-the same command finishes a study that was interrupted.
+the same command finishes a study that was interrupted. Beside each result lies the command that made it, with the
+digests of the files that it read; a result of another command is not taken for the one that is asked for.
 """
 
 import argparse
@@ -17,6 +18,12 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from speccompact.modelstore.download import file_sha256
+from speccompact.modelstore.exactfile import write_exact_file
+from speccompact.modelstore.quantize import convert
+from speccompact.modelstore.registered import open_checkpoint
+from speccompact.modelstore.storefiles import commit, temporary
 
 COLUMNS = ("prose", "code", "logs", "transcripts")
 """Kinds that are shown; folders within a kind, and kinds that go on with "_", count as its mean."""
@@ -77,12 +84,31 @@ class Bench:
     def train(self, what: str, name: str, settings: Mapping[str, str]) -> Path:
         """Return the folder of a run of `train` WHAT, made unless it is there."""
         place = self.output / name
-        if not (place / "provenance.json").exists():
-            command = [sys.executable, "-m", "speccompact_cli", "train", what, "-q", "-o", str(place)]
-            command += ["--corpus", self.corpus, "--held-out", self.held_out]
-            command += [f"{key}={value}" if value else key for key, value in settings.items()]
-            carry_out(command + (["--resume"] if (place / "last.safetensors").exists() else []))
+        command = ["-m", "speccompact_cli", "train", what, "-q", "-o", str(place)]
+        command += ["--corpus", self.corpus, "--held-out", self.held_out]
+        command += [f"{key}={value}" if value else key for key, value in settings.items()]
+        more = ["--resume"] if (place / "last.safetensors").exists() else []
+        self.make(place, place / "provenance.json", command, more)
         return place
+
+    def make(self, place: Path, result: Path, command: Sequence[str], more: Sequence[str] = ()) -> None:
+        """Carry a command out unless its result is there, which must then be of the same command.
+
+        Args:
+            place: what the command writes: a file, or a folder.
+            result: the last file that it writes.
+            command: arguments of Python.
+            more: further ones, which change no result.
+        """
+        self.output.mkdir(parents=True, exist_ok=True)
+        note = place.with_name(f"{place.name}.command.json")
+        made_by = json.dumps({"command": list(command), "files": digests(command, place)}, indent=1) + "\n"
+        if not note.exists() and not place.exists():
+            note.write_text(made_by, "utf-8")
+        elif not note.exists() or note.read_text("utf-8") != made_by:
+            raise SystemExit(f"{place}: made by another command (see {note.name}); remove both, or name another output")
+        if not result.exists():
+            subprocess.run([sys.executable, *command, *more], check=True, stdout=subprocess.DEVNULL)
 
     def target(self, name: str) -> str:
         """Return a target as `--model` takes it."""
@@ -100,15 +126,31 @@ class Bench:
     def labels(self, target: str) -> Path:
         """Return the soft labels of a target, made unless they are there."""
         place = self.output / f"labels-{target}.safetensors"
-        if not place.exists():
-            self.output.mkdir(parents=True, exist_ok=True)
-            command = [sys.executable, "-m", "speccompact_cli", "train", "labels", "-q", "-o", str(place)]
-            command += ["--corpus", self.corpus, "--model", self.target(target), f"--tokens={self.tokens}"]
-            carry_out([*command, "--batch=4096", "--length=1024"])
+        command = ["-m", "speccompact_cli", "train", "labels", "-q", "-o", str(place)]
+        command += ["--corpus", self.corpus, "--model", self.target(target), f"--tokens={self.tokens}"]
+        self.make(place, place, [*command, "--batch=4096", "--length=1024"])
         return place
 
     def drafter(self, seed: str, *, shape: str, loss: str, weights: str = "d-pace", target: str | None = None) -> Row:
-        """Return what a drafter comes to.
+        """Return what a drafter comes to by its own run, on sequences without borders; arguments as for `run_of`."""
+        record = self.run_of(seed, shape=shape, loss=loss, weights=weights, target=target) / "provenance.json"
+        held_out = json.loads(record.read_text("utf-8"))["result"]["held_out"]
+        return columns({kind: row["tokens_per_pass"] for kind, row in held_out.items()})
+
+    def at_work(self, seed: str, *, shape: str, loss: str, target: str | None = None) -> Row:
+        """Return what a drafter comes to where it is replayed; arguments as for `run_of`."""
+        run = self.run_of(seed, shape=shape, loss=loss, target=target)
+        if shape != "causal":
+            return self.replay(run.name, "--drafter", "block", "--drafter-file", str(run / "drafter.safetensors"))
+        exact = run / "model.exact"
+        if not exact.exists():
+            with temporary(run) as place:
+                write_exact_file(place, *convert(open_checkpoint(run / "model")))
+                commit(place, exact)
+        return self.replay(run.name, "--drafter", "model", "--drafter-file", str(exact))
+
+    def run_of(self, seed: str, *, shape: str, loss: str, weights: str = "d-pace", target: str | None = None) -> Path:
+        """Return the folder of the run of a drafter.
 
         Args:
             seed: of the run.
@@ -123,28 +165,28 @@ class Bench:
         settings |= {"--model": self.model, "--loss": loss, "--seed": seed, "--tokens": str(self.tokens)}
         settings |= {"--evaluate-every": str(self.tokens)} | ({} if causal else {"--weights": weights})
         name = "_".join([shape.replace(" + ", "-"), loss, "" if causal else weights, target or "text", f"seed-{seed}"])
-        record = self.train("model" if causal else "drafter", name, settings) / "provenance.json"
-        held_out = json.loads(record.read_text("utf-8"))["result"]["held_out"]
-        return columns({kind: row["tokens_per_pass"] for kind, row in held_out.items()})
+        return self.train("model" if causal else "drafter", name, settings)
 
     def mean(self, make: Callable[[str], Row]) -> dict[str, str]:
         """Return the cells of what is made with every seed."""
         rows = [make(seed) for seed in self.seeds]
         return {kind: cell([row[kind] for row in rows]) for kind in rows[0]}
 
-    def script(self, name: str, out: Path, *more: str) -> Any:
-        """Return the result of a script beside this one."""
-        if not out.exists():
-            script = str(Path(__file__).with_name(f"{name}.py"))
-            carry_out([sys.executable, script, *more])
-        return json.loads(out.read_text("utf-8"))
+    def script(self, name: str, place: Path, result: Path, *more: str) -> Any:
+        """Return the result of a script beside this one; `make` has the other arguments."""
+        self.make(place, result, [str(Path(__file__).with_name(f"{name}.py")), *more])
+        return json.loads(result.read_text("utf-8"))
 
     def replay(self, name: str, *options: str) -> Row:
-        """Return what a drafter at work comes to on the held-out text, and on transcripts against prose, in percent."""
+        """Return what a drafter at work comes to on the held-out text.
+
+        Args:
+            name: of the result.
+            options: of docs/draftreplay.py, that name the drafter.
+        """
         out = self.output / f"replay-{name}.json"
-        found = self.script(
-            "draftreplay", out, "--held-out", self.held_out, "--model", self.model, "-o", str(out), *options
-        )
+        given = ["--held-out", self.held_out, "--model", self.model, "-o", str(out), *options]
+        found = self.script("draftreplay", out, out, *given)
         return columns({kind: row["tokens_per_pass"] for kind, row in found["held_out"].items()})
 
 
@@ -176,9 +218,10 @@ def main() -> None:
     print("\n".join(table(given.study, STUDIES[given.study](bench, given))))
 
 
-def carry_out(command: list[str]) -> None:
-    """Run a command whose result is a file."""
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+def digests(command: Sequence[str], place: Path) -> dict[str, str]:
+    """Return the SHA-256 of every file that a command names, but for what it writes, by its name."""
+    words = [word.partition("=")[2] if word.startswith("--") else word for word in command]
+    return {word: file_sha256(Path(word)) for word in words if word and Path(word) != place and Path(word).is_file()}
 
 
 def columns(kinds: Mapping[str, float]) -> Row:
@@ -220,8 +263,8 @@ def shapes(bench: Bench, _: argparse.Namespace) -> Table:
 
 
 def family(bench: Bench, _: argparse.Namespace) -> Table:
-    """The target's own first layers as a drafter, against the block drafter and suffix."""
-    draft, replayed = bench.drafter, bench.replay("suffix", "--drafter", "suffix")
+    """The target's own first layers as a drafter, against the block drafter and suffix, each at work."""
+    draft, replayed = bench.at_work, bench.replay("suffix", "--drafter", "suffix")
     return {
         "first layers, text": bench.mean(partial(draft, shape="causal", loss="cross-entropy")),
         "first layers, distilled": bench.mean(partial(draft, shape="causal", loss="kl", target="default")),
@@ -250,7 +293,7 @@ def bound_to_default(bench: Bench, seed: str) -> Any:
     under = [f"--under={target}={bench.target(target)}" for target in TARGETS]
     options = ["--corpus", bench.corpus, "--held-out", bench.held_out, "--labels", str(bench.labels("default"))]
     options += ["--model", bench.model, "-o", str(out), f"--tokens={bench.tokens}", f"--seed={seed}", *under]
-    return bench.script("draftbound", out / "result.json", *options)["under"]
+    return bench.script("draftbound", out, out / "result.json", *options)["under"]
 
 
 def codesign(bench: Bench, _: argparse.Namespace) -> Table:
@@ -262,7 +305,7 @@ def codesign(bench: Bench, _: argparse.Namespace) -> Table:
             out = bench.output / f"codesign-{way}_seed-{seed}"
             options = ["--corpus", bench.corpus, "--held-out", bench.held_out, "--model", bench.model]
             options += ["-o", str(out), f"--tokens={bench.tokens}", f"--seed={seed}", f"--new={TINY}"]
-            found.append(bench.script("codesign", out / "result.json", way, *options))
+            found.append(bench.script("codesign", out, out / "result.json", way, *options))
         for figure, name in (("tokens_per_pass", "tokens per pass"), ("bpb", "bits per byte of the target")):
             values = [columns(result[figure]) for result in found]
             rows[f"{way}, {name}"] = {kind: cell([row[kind] for row in values]) for kind in values[0]}

@@ -8,6 +8,7 @@ from speccompact.errors import ArgumentError
 Kernels = Literal["auto", "torch", "numba"]
 DrafterName = Literal["none", "suffix", "block", "model", "hybrid"]
 DEFAULT_DRAFTER: DrafterName = "hybrid"
+_WITHOUT_FILE = ("none", "suffix")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,3 +51,8 @@ class Options:
             raise ArgumentError(f'kernels is "{self.kernels}"; choose auto, torch or numba')
         if self.drafter not in get_args(DrafterName):
             raise ArgumentError(f'drafter is "{self.drafter}"; choose {", ".join(get_args(DrafterName))}')
+        if self.drafter_file and self.drafter in _WITHOUT_FILE:
+            raise ArgumentError(
+                f'drafter_file is "{self.drafter_file}", but the drafter {self.drafter} has no weights; leave it out, '
+                f"or choose block, model or hybrid"
+            )

@@ -4,6 +4,7 @@ import json
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 import speccompact
 from speccompact.errors import ArgumentError
@@ -39,6 +40,8 @@ def inspect_command(
 ) -> int:
     """Show what each FILE holds and what it needs, without decoding it unless --stats asks for that."""
     options = make_options(threads, device, drafter=drafter, drafter_file=drafter_file)
+    if not stats:
+        _refuse_unused(click.get_current_context())
     if stats and STANDARD in files:
         raise ArgumentError("--stats reads a file twice; name one")
 
@@ -58,6 +61,17 @@ def inspect_command(
         return SUCCESS
 
     return for_each(files, Console(), inspect_one)
+
+
+def _refuse_unused(context: click.Context) -> None:
+    """Refuse options of decoding where nothing is decoded.
+
+    Raises:
+        ArgumentError: naming the first one.
+    """
+    for name in ("threads", "device", "drafter", "drafter_file"):
+        if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
+            raise ArgumentError(f"--{name.replace('_', '-')} is about decoding; inspect decodes with --stats alone")
 
 
 def _summary_lines(info: "FileInfo") -> list[str]:

@@ -131,7 +131,11 @@ class TrainProgress(Activity):
     def __call__(self, report: "Report") -> None:
         """Show how far a run is; an evaluation is also said in a line of its own."""
         if report.stage == "evaluated" and report.tokens:
-            self._console.note(f"{report.tokens} tokens: held-out text {report.change:+.2f} % (mean over the kinds)")
+            figure = report.figure
+            what, better = (figure.name, f"; {figure.better} is better") if figure is not None else ("text", "")
+            self._console.note(
+                f"{report.tokens} tokens: held-out {what} {report.change:+.2f} % (mean over the kinds{better})"
+            )
         self.show(progress_line(report))
 
 
@@ -143,7 +147,8 @@ def progress_line(report: "Report") -> str:
     if report.loss is not None:
         parts.append(f"loss {report.loss:.3f}")
     if report.change is not None:
-        parts.append(f"held-out {report.change:+.2f} %")
+        what = f" {report.figure.name}" if report.figure is not None else ""
+        parts.append(f"held-out{what} {report.change:+.2f} %")
     if report.seconds_left is not None:
         parts.append(f"{duration(report.seconds_left)} left")
     return "  ".join(parts)

@@ -57,6 +57,7 @@ def labels_command(
         mix=parse_mix(mix),
         seed=seed,
         threads=threads,
+        device=device,
     )
     console, stop = make_console(quiet), StopRequest()
     fetching = StageProgress(console, shown(model))

@@ -16,7 +16,8 @@ Floats are exact: what is written is what is read. The file is hostile until pro
 """
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,37 @@ from speccompact.modelstore.storefiles import write_whole
 FORMAT = 1
 _KEY = "speccompact.block"
 _DTYPES = {"I8": torch.int8, "I32": torch.int32, "F32": torch.float32, "BF16": torch.bfloat16}
+
+
+_INPUTS = 1 << 16
+"""Of a product, at most: sums of so many products of bytes fit int32 (see `blocktiles`)."""
+
+BOUNDS = {
+    "vocabulary": (1, 1 << 24),
+    "listed": (1, 1 << 20),
+    "window": (1, _INPUTS),
+    "block": (1, 1 << 10),
+    "embed": (1, _INPUTS),
+    "width": (1, _INPUTS),
+    "inner": (1, _INPUTS),
+    "layers": (0, 1 << 10),
+    "rank": (1, _INPUTS),
+    "markov": (0, _INPUTS),
+    "trust": (1, _INPUTS),
+}
+"""Least and most of each size of a drafter."""
+
+
+def wrong_size(sizes: Mapping[str, int]) -> str:
+    """Return what is wrong with sizes of a drafter, all or most of those in BOUNDS, or "" where nothing is."""
+    for name, size in sizes.items():
+        least, most = BOUNDS[name]
+        if not least <= size <= most:
+            return f"{name} is {size}; choose {least} to {most}"
+    read = sizes["window"] * sizes["embed"]
+    if read > _INPUTS:
+        return f"window is {sizes['window']} and embed {sizes['embed']}; choose a product of at most {_INPUTS}"
+    return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +142,7 @@ def write_block(path: Path, weights: BlockWeights) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    sizes = {name: getattr(weights.shape, name) for name in BlockShape.__slots__}
-    metadata = {"format": FORMAT, "shape": sizes, "vocabulary_digest": weights.vocabulary_digest}
+    metadata = {"format": FORMAT, "shape": asdict(weights.shape), "vocabulary_digest": weights.vocabulary_digest}
     kept = {
         name: weights.tensors[name].detach().cpu().to(_DTYPES[dtype]).reshape(shape).contiguous()
         for name, (dtype, shape) in weights.shape.tensors().items()
@@ -162,7 +193,9 @@ def _read_metadata(file: SafetensorsFile) -> tuple[BlockShape, str]:
         raise ModelError(f"{file.path}: not a block drafter of this release") from None
     if known != FORMAT:
         raise ModelError(f"{file.path}: a block drafter of format {known!r}; this release knows {FORMAT}")
-    least = {name: 0 if name in ("markov", "layers") else 1 for name in sizes}
-    if type(digest) is not str or any(type(sizes[name]) is not int or sizes[name] < low for name, low in least.items()):
-        raise ModelError(f"{file.path}: damaged drafter: its sizes make no sense")
+    sizes = asdict(shape)
+    if type(digest) is not str or any(type(size) is not int for size in sizes.values()):
+        raise ModelError(f"{file.path}: damaged drafter: its metadata make no sense")
+    if wrong := wrong_size(sizes):
+        raise ModelError(f"{file.path}: damaged drafter: {wrong.partition(';')[0]}")
     return shape, digest

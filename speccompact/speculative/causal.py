@@ -15,7 +15,7 @@ import torch
 
 from speccompact.exact.cache import Cache, Rows, Span
 from speccompact.exact.fixedpoint import FRAC_SCORE
-from speccompact.exact.transformer import Kernels, Transformer
+from speccompact.exact.transformer import ESCAPE_INPUT, START_TOKEN, Kernels, Transformer
 from speccompact.exact.weights import Weights
 from speccompact.speculative.calibrating import Calibration
 from speccompact.speculative.drafter import NOTHING, Draft, Slot, Symbols
@@ -30,9 +30,6 @@ FLOOR: Final = 0.1
 """Chance below which a draft does not go on: every symbol takes a pass of the small model."""
 
 KIND: Final = "model"
-
-_START_TOKEN: Final = 0
-"""What the model reads before the first symbol of a slot, and in place of escapes; as `verifier` has it."""
 
 _READ_AT_ONCE: Final = 512
 """Positions of a slot that a pass catches up with: a slot that was not asked about for long has many."""
@@ -132,8 +129,8 @@ class ModelDrafter:
         for text, number in zip(texts, places, strict=True):
             place = self._places[number]
             wanted = np.empty(len(text) + 1, np.int32)
-            wanted[0], wanted[1:] = _START_TOKEN, text
-            wanted[(wanted < 0) | (wanted >= self._weights.vocab)] = _START_TOKEN
+            wanted[0], wanted[1:] = START_TOKEN, text
+            wanted[(wanted < 0) | (wanted >= self._weights.vocab)] = ESCAPE_INPUT
             known = min(place.count, len(text))
             same = place.inputs[:known] == wanted[:known]
             starts.append(known if same.all() else int(same.argmin()))

@@ -14,6 +14,7 @@ from speccompact.modelstore.exactfile import read_exact_file
 from speccompact.modelstore.tokenizer_tensors import tokenizer_from_tensors
 from speccompact.options import Options
 from speccompact.parallel import Workers
+from speccompact.speculative import block, causal
 from speccompact.speculative.block import BlockDrafter
 from speccompact.speculative.blockfile import read_block
 from speccompact.speculative.causal import ModelDrafter
@@ -34,13 +35,16 @@ def make_drafting(vocabulary: Vocabulary, options: Options, workers: Workers | N
     return Drafting(drafter, name, Controller() if name != "none" else None, note=note)
 
 
-def make_drafter(vocabulary: Vocabulary, options: Options, workers: Workers | None = None) -> tuple[Drafter, str, str]:
+def make_drafter(
+    vocabulary: Vocabulary, options: Options, workers: Workers | None = None, *, floor: float | None = None
+) -> tuple[Drafter, str, str]:
     """Return the drafter that options name, for a vocabulary, its name, and why it is another; "" where it is not.
 
     Args:
         vocabulary: of the target.
         options: name the drafter, and its weights.
         workers: for drafters whose work can be shared; None for some of their own.
+        floor: chance below which drafts end; None leaves that to the drafter, 0 has them as long as they can be.
 
     Raises:
         ModelError: the file that options name cannot be read, or is no drafter.
@@ -50,13 +54,18 @@ def make_drafter(vocabulary: Vocabulary, options: Options, workers: Workers | No
         return NoDrafter(), name, ""
     if name == "suffix":
         return SuffixDrafter(), name, ""
-    made, reason = _model(vocabulary, options) if name == "model" else _block(vocabulary, options, workers)
+    workers = workers or Workers(options.threads)
+    made, reason = (
+        _model(vocabulary, options, causal.FLOOR if floor is None else floor)
+        if name == "model"
+        else _block(vocabulary, options, workers, block.FLOOR if floor is None else floor)
+    )
     if made is None:
         return SuffixDrafter(), "suffix", f"suffix drafts in place of {name}: {reason}"
     return (HybridDrafter(SuffixDrafter(), made) if name == "hybrid" else made), name, ""
 
 
-def _block(vocabulary: Vocabulary, options: Options, workers: Workers | None) -> tuple[BlockDrafter | None, str]:
+def _block(vocabulary: Vocabulary, options: Options, workers: Workers, floor: float) -> tuple[BlockDrafter | None, str]:
     """Return the block drafter, or why there is none. Damage to a file that nobody asked for is such a reason, too."""
     digest = vocabulary.digest().hex()
     if not options.drafter_file:
@@ -70,10 +79,10 @@ def _block(vocabulary: Vocabulary, options: Options, workers: Workers | None) ->
         weights = read_block(Path(options.drafter_file))
         if weights.vocabulary_digest != digest:
             return None, f"{options.drafter_file} was made for another vocabulary"
-    return BlockDrafter(weights, vocabulary, workers=workers or Workers(options.threads)), ""
+    return BlockDrafter(weights, vocabulary, floor, workers), ""
 
 
-def _model(vocabulary: Vocabulary, options: Options) -> tuple[ModelDrafter | None, str]:
+def _model(vocabulary: Vocabulary, options: Options, floor: float) -> tuple[ModelDrafter | None, str]:
     """Return the small model as a drafter, or why there is none."""
     wanted = options.drafter_file
     if not wanted:
@@ -90,4 +99,4 @@ def _model(vocabulary: Vocabulary, options: Options) -> tuple[ModelDrafter | Non
     if Vocabulary(spec.token_bytes(), spec.special_ids).digest() != vocabulary.digest():
         return None, f"{wanted} has another vocabulary"
     weights = load_weights(exact.metadata, exact.tensors, "cpu")
-    return ModelDrafter(weights, choose_kernels(options.kernels, "cpu")), ""
+    return ModelDrafter(weights, choose_kernels(options.kernels, "cpu"), floor=floor), ""

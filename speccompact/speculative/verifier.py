@@ -15,17 +15,11 @@ from torch import Tensor
 
 from speccompact.entropy.rans import LaneReader
 from speccompact.exact.cache import Cache, Rows, Span
-from speccompact.exact.transformer import Transformer
+from speccompact.exact.transformer import ESCAPE_INPUT, START_TOKEN, Transformer
 from speccompact.memory.group import GroupMemory
 from speccompact.memory.predictor import ROWS, Asked, Predictor
 
 Symbols = npt.NDArray[np.int32]
-
-START_TOKEN = 0
-"""What the target reads before the first symbol of a slot."""
-
-ESCAPE_INPUT = 0
-"""What the target reads in place of an escape symbol."""
 
 
 @dataclass(frozen=True, slots=True)

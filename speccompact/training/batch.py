@@ -2,17 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from speccompact.exact.transformer import START_TOKEN
 from speccompact.text.vocabulary import Vocabulary
-
-START_TOKEN = 0
-"""What the model reads before the first token of a sequence (EXACT.md, section 2)."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +32,7 @@ class Batch:
     def to(self, device: torch.device) -> Self:
         """Return the batch on a device, with all tensors that it has."""
         parts = ((part.name, getattr(self, part.name)) for part in fields(self))
-        moved = {name: part.to(device, non_blocking=True) for name, part in parts if isinstance(part, Tensor)}
+        moved: dict[str, Any] = {name: part.to(device, non_blocking=True) for name, part in parts if isinstance(part, Tensor)}
         return replace(self, **moved)
 
 

@@ -22,10 +22,11 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from speccompact.errors import ArgumentError, ModelError
+from speccompact.exact.transformer import START_TOKEN
 from speccompact.modelstore.safetensors import SafetensorsFile
 from speccompact.modelstore.storefiles import write_whole
 from speccompact.text.vocabulary import Vocabulary
-from speccompact.training.batch import START_TOKEN, Batch
+from speccompact.training.batch import Batch
 from speccompact.training.network import Network
 
 _KEY = "speccompact.labels"

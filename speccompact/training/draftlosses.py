@@ -1,9 +1,10 @@
 """Losses of drafters, and the weights of the positions of a block, all chosen by name.
 
 p is what the draft is to hit: the text itself (a single symbol has all of p), or a target's soft labels. q is what the
-drafter says. Both come as *buckets*, the same for p and q: one for the symbol of a text; one for every symbol (full);
-or one for each of the target's k likeliest symbols and a last one for all the rest (top-k). A loss is a function of
-these alone, and it is never averaged here: one number for each position, in nats where it is a logarithm.
+drafter says. Both come as *buckets*, the same for p and q: one for the symbol of a text, or one for each of the
+target's k likeliest symbols and a last one for all the rest (top-k). With as many labels as there are tokens (`train
+labels --top`), every symbol has a bucket of its own, and losses are those of whole distributions. A loss is a function
+of these alone, and it is never averaged here: one number for each position, in nats where it is a logarithm.
 
 alpha = sum_v min(p_v, q_v) = 1 - TV(p, q) is the chance that speculative sampling takes a draft (Leviathan et al.,
 2023, arXiv 2211.17192); for a text it is q_y. With a rest bucket it is an upper bound, since symbols of the rest are
@@ -47,18 +48,8 @@ def text_buckets(logs: Tensor, symbols: Tensor) -> Buckets:
     return Buckets(torch.ones_like(chosen), chosen)
 
 
-def full_buckets(logs: Tensor, chances: Tensor) -> Buckets:
-    """One bucket for every symbol.
-
-    Args:
-        logs: (..., vocabulary) float32, log q.
-        chances: (..., vocabulary) float32, p.
-    """
-    return Buckets(chances, logs)
-
-
 def top_buckets(logs: Tensor, symbols: Tensor, chances: Tensor) -> Buckets:
-    """One bucket for each of k symbols, and one for the rest.
+    """One bucket for each of k symbols, and one for the rest, of which there is none where every symbol has its own.
 
     Args:
         logs: (..., vocabulary) float32, log q.
@@ -69,6 +60,7 @@ def top_buckets(logs: Tensor, symbols: Tensor, chances: Tensor) -> Buckets:
     chosen = logs.gather(-1, symbols.clamp_min(0)).masked_fill(~reachable, math.log(_FLOOR))
     rest = 1 - (chosen.exp() * reachable).sum(-1, keepdim=True)
     missing = (1 - chances.sum(-1, keepdim=True)).clamp_min(0)
+    missing = missing.masked_fill(reachable.sum(-1, keepdim=True) == logs.shape[-1], 0.0)  # rounding, or out of reach
     wanted = torch.cat([chances * reachable, missing], -1)
     return Buckets(wanted, torch.cat([chosen, rest.clamp_min(_FLOOR).log()], -1))
 

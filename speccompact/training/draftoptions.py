@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from speccompact.errors import ArgumentError
-from speccompact.speculative.blockfile import BlockShape
+from speccompact.speculative.blockfile import BlockShape, wrong_size
 from speccompact.training.draftlosses import LOSSES, WEIGHTS
 from speccompact.training.trainoptions import TrainOptions
 
+_SIZES = ("listed", "window", "block", "embed", "width", "inner", "rank", "trust", "layers", "markov")
+_MOST_COUNTED = 1 << 40
 _SETTINGS_OF_ADAPTERS = ("rank", "alpha", "rounding_from")
 
 
@@ -53,16 +55,11 @@ class DraftOptions:
         """Yield what must hold, and what is said where it does not."""
         yield self.loss in LOSSES, f'loss is "{self.loss}"; choose one of {", ".join(LOSSES)}'
         yield self.weights in WEIGHTS, f'weights is "{self.weights}"; choose one of {", ".join(WEIGHTS)}'
-        yield 1 <= self.stride <= self.run.passed_at_once, f"stride is {self.stride}; choose 1 or more"
-        for name, least in self._least().items():
-            value = getattr(self, name)
-            yield least <= value <= 1 << 20, f"{name} is {value}; choose {least} or more"
-        yield self.counted >= 1, f"counted is {self.counted}; choose 1 or more"
-
-    @staticmethod
-    def _least() -> dict[str, int]:
-        names = ("listed", "window", "block", "embed", "width", "inner", "rank", "trust")
-        return dict.fromkeys(names, 1) | {"layers": 0, "markov": 0}
+        most = self.run.passed_at_once
+        yield 1 <= self.stride <= most, f"stride is {self.stride}; choose 1 to {most}, which pass the network at once"
+        wrong = wrong_size({name: getattr(self, name) for name in _SIZES})
+        yield not wrong, wrong
+        yield 1 <= self.counted <= _MOST_COUNTED, f"counted is {self.counted}; choose 1 to {_MOST_COUNTED}"
 
     def shape(self, vocabulary: int, listed: int) -> BlockShape:
         """Return the sizes of the drafter.
@@ -71,7 +68,7 @@ class DraftOptions:
             vocabulary: tokens of the tokenizer.
             listed: tokens that can be drafted.
         """
-        sizes = {name: getattr(self, name) for name in self._least() if name != "listed"}
+        sizes = {name: getattr(self, name) for name in _SIZES if name != "listed"}
         return BlockShape(vocabulary, listed, **sizes)
 
     def settings(self) -> dict[str, Any]:
@@ -81,4 +78,4 @@ class DraftOptions:
 
     def own_settings(self) -> dict[str, Any]:
         """Return what of the settings is about drafters alone."""
-        return {name: getattr(self, name) for name in ("loss", "weights", "text", "stride", "counted", *self._least())}
+        return {name: getattr(self, name) for name in ("loss", "weights", "text", "stride", "counted", *_SIZES)}

@@ -35,6 +35,7 @@ from speccompact.training.draftmeasure import Trial, calibration, trust_gain, tr
 from speccompact.training.draftnetwork import DraftNetwork
 from speccompact.training.draftoptions import DraftOptions
 from speccompact.training.draftpass import Aim, draft_loss, soft_labels
+from speccompact.training.evaluation import SETTLED
 from speccompact.training.metrics import Line
 from speccompact.training.prefetch import Stream
 from speccompact.training.resuming import choose_checkpoint, refuse_occupied
@@ -84,7 +85,7 @@ class Drafted:
 class _Drafting:
     """The subject of a run: a drafter, by the drafts that the text confirms."""
 
-    loss_name = "loss"
+    loss_name, figure = "loss", SETTLED
 
     def __init__(self, network: DraftNetwork, options: DraftOptions, measured: Mapping[str, Sequence[Batch]]) -> None:
         self.network = network
@@ -153,6 +154,8 @@ def train_drafter(
     run = options.run
     if run.device != "cpu":
         raise ArgumentError(f'device is "{run.device}"; drafters are trained on the cpu')
+    if options.text and labels is None:
+        raise ArgumentError("text is about labels, and there are none; name some, or leave it out")
     if not resume:
         refuse_occupied(out)
     if run.threads:
@@ -184,13 +187,14 @@ def train_drafter(
     trials = subject.trials(pausing(stopping))
     scale, shift = calibration(trials)
     write_block(out / DRAFTER, network.weights(vocabulary.digest().hex(), scale, shift))
-    draw(out / CURVES, lines, "loss", f"{options.loss}, training", "tokens per pass")
+    acceptance = {kind: [round(rate, 4) for rate in trial.acceptance()] for kind, trial in trials.items()}
+    draw(out / CURVES, lines, "loss", f"{options.loss}, training", SETTLED, acceptance)
     drafted = Drafted(
         out / DRAFTER,
         state.step * run.batch,
         state.seconds,
         {kind: trial.tokens_per_pass for kind, trial in trials.items()},
-        {kind: [round(rate, 4) for rate in trial.acceptance()] for kind, trial in trials.items()},
+        acceptance,
         trust_gain(trials, scale, shift),
     )
     model = {"name": base_name, "fingerprint": same["model"]}

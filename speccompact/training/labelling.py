@@ -52,6 +52,8 @@ def make_labels(
         raise ArgumentError(f"output is {out}, but there is no folder {out.parent}; make it first")
     if out.exists():
         raise ArgumentError(f"output {out} exists already; remove it, or name another file")
+    if options.device != "cpu":
+        raise ArgumentError(f'device is "{options.device}"; labels are made on the cpu')
     if not 1 <= top <= base.config.vocab:
         raise ArgumentError(f"top is {top}; choose 1 to {base.config.vocab}")
     if options.length > base.config.context:

@@ -30,7 +30,7 @@ from speccompact.training.curves import draw, require_plots
 from speccompact.training.draftlabels import LabelStream, read_labels
 from speccompact.training.draftlosses import ANNEALED, LOSSES, annealing
 from speccompact.training.draftpass import Aim
-from speccompact.training.evaluation import evaluate
+from speccompact.training.evaluation import BITS, evaluate
 from speccompact.training.metrics import Line
 from speccompact.training.network import Network
 from speccompact.training.prefetch import Stream
@@ -129,7 +129,7 @@ class Made:
 class _Making:
     """The subject of a run: every weight of a small model."""
 
-    loss_name = "loss"
+    loss_name, figure = "loss", BITS
 
     def __init__(self, network: Network, options: ModelOptions, measured: Mapping[str, Sequence[Batch]]) -> None:
         self.network = network
@@ -187,8 +187,11 @@ def train_model(
     require_plots()
     run = options.run
     start = options.start(base)
-    if run.length > base.config.context or run.measured_length > base.config.context:
-        raise ArgumentError(f"length is more than the {base.config.context} tokens that the model was made for")
+    for name, length in (("length", run.length), ("evaluate_length", run.measured_length)):
+        if length > base.config.context:
+            raise ArgumentError(f"{name} is {length}, but the model was made for {base.config.context} tokens")
+    if options.text and labels is None:
+        raise ArgumentError("text is about labels, and there are none; name some, or leave it out")
     if not resume:
         refuse_occupied(out)
     if run.threads:
@@ -214,8 +217,9 @@ def train_model(
     state, lines, parts = carry_out(out, subject, optimiser, stream, run, same, chosen, watch=watch, stopping=stopping)
 
     write_hf_folder(out / MODEL, trained(start, network.weights()))
-    draw(out / CURVES, lines, "loss", f"{options.loss}, training", "held-out bits")
     trials = try_causal(network, measured, subject.listed, BLOCK, pausing(stopping))
+    acceptance = {kind: trial.acceptance() for kind, trial in trials.items()}
+    draw(out / CURVES, lines, "loss", f"{options.loss}, training", BITS, acceptance)
     made = Made(
         out / MODEL,
         state.step * run.batch,

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from speccompact.errors import ArgumentError, LimitError
 from speccompact.training.batch import Batch
-from speccompact.training.evaluation import mean_change
+from speccompact.training.evaluation import Figure, mean_change
 from speccompact.training.metrics import Line, MetricsFile
 from speccompact.training.prefetch import Prefetcher, Step, Stream
 from speccompact.training.schedule import Schedule
@@ -46,6 +46,7 @@ class Report:
             any.
         tokens_per_second: of the last step.
         seconds_left: of the whole run, or None where unknown.
+        figure: what is measured on held-out text; None where nothing is.
     """
 
     stage: str
@@ -55,6 +56,7 @@ class Report:
     change: float | None
     tokens_per_second: float | None
     seconds_left: float | None
+    figure: Figure | None = None
 
 
 Watch = Callable[[Report], None]
@@ -85,6 +87,11 @@ class Subject(Protocol):
     @property
     def loss_name(self) -> str:
         """What the loss is called in the metrics."""
+        ...
+
+    @property
+    def figure(self) -> Figure:
+        """What is measured."""
         ...
 
     def begin(self) -> None:
@@ -252,7 +259,9 @@ class Trainer:
         left = (time.monotonic() - self._began) / done * (steps - step) if done else None
         change = mean_change(evaluations[0][1], evaluations[-1][1]) if evaluations else None
         batch = self._schedule.batch
-        self._watch(Report(stage, step * batch, steps * batch, self._loss, change, self._rate, left))
+        self._watch(
+            Report(stage, step * batch, steps * batch, self._loss, change, self._rate, left, self._subject.figure)
+        )
 
     def _save(self, name: str) -> None:
         self.state.seconds = round(self._spent + time.monotonic() - self._began, 1)

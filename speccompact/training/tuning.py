@@ -33,7 +33,7 @@ from speccompact.training import provenance
 from speccompact.training.batch import Batch
 from speccompact.training.conduct import Material, carry_out, measured_slices, open_material
 from speccompact.training.curves import draw, require_plots
-from speccompact.training.evaluation import evaluate, results
+from speccompact.training.evaluation import BITS, evaluate, results
 from speccompact.training.metrics import Line
 from speccompact.training.network import Network
 from speccompact.training.resuming import choose_checkpoint, refuse_occupied
@@ -154,7 +154,7 @@ def tune(
     if options.rank is not None:
         adapter = out / ADAPTER_NAME
         write_adapter(adapter, Adapter(options.rank, network.scale, base_digest, network.factors(), {}), dtype="I8")
-    draw(out / CURVES, lines, "bits", "bits per token, training", "held-out bits")
+    draw(out / CURVES, lines, "bits", "bits per token, training", BITS)
     tokens = state.step * options.batch
     tuned = Tuned(adapter, tokens, state.evaluations[0][1], state.evaluations[-1][1], state.seconds)
     model = {"name": base_name, "fingerprint": base_digest}
@@ -165,7 +165,7 @@ def tune(
 class _Tuning:
     """The subject of a run: adapters, or every weight, by the bits of the text."""
 
-    loss_name = "bits"
+    loss_name, figure = "bits", BITS
 
     def __init__(
         self,

@@ -13,6 +13,7 @@ import pytest
 
 from speccompact.modelstore.adapterfile import write_adapter
 from speccompact.modelstore.store import StoredModel
+from speccompact_cli.exit_codes import USAGE
 from speccompact_cli.main import run
 from tests.fakes import FakeEngines, prose
 from tests.source_tree import ROOT
@@ -308,3 +309,21 @@ def test_the_version(call: Run) -> None:
     code, out, _ = call("--version")
     assert code == 0
     assert re.fullmatch(rb"speccompact (\d+\.\d+\.\d+|not installed)\n", out)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["inspect", "--drafter=none"], "--drafter is about decoding; inspect decodes with --stats alone"),
+        (["inspect", "--drafter-file=x"], "--drafter-file is about decoding"),
+        (["inspect", "-T1"], "--threads is about decoding"),
+        (["inspect", "--device=cpu"], "--device is about decoding"),
+        (["inspect", "--stats", "--drafter=none", "--drafter-file=x"], '--drafter-file is "x", but the drafter none'),
+        (["verify", "--drafter=suffix", "--drafter-file=x"], '--drafter-file is "x", but the drafter suffix has no'),
+    ],
+)
+def test_options_without_effect_are_refused(call: Run, text: Path, more: list[str], message: str) -> None:
+    call("compress", "-q", "-1", "text.txt")
+    code, out, said = call(*more, "text.txt.spc")
+    assert (code, out) == (USAGE, b"")
+    assert message in said

@@ -3,10 +3,12 @@
 import json
 import signal
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from speccompact.training.evaluation import SETTLED
 from speccompact.training.trainer import Report
 from speccompact_cli.exit_codes import MODEL, SIGNAL_BASE, SUCCESS, USAGE
 from speccompact_cli.main import run
@@ -38,7 +40,7 @@ def test_train_then_convert(
     assert run(arguments(home, tmp_path / "out")) == SUCCESS
     said = capsys.readouterr()
     assert [line.split()[0] for line in said.out.splitlines()] == ["kind", "logs", "prose", "text", "mean"]
-    assert "1024 tokens: held-out text" in said.err
+    assert "1024 tokens: held-out bits " in said.err
     assert "next: speccompact models convert" in said.err
     adapter = str(tmp_path / "out" / "adapter.safetensors")
     assert run(["models", "convert", str(home / "tiny.gguf"), "--adapter", adapter, "--name", "tuned"]) == SUCCESS
@@ -163,3 +165,4 @@ def test_progress_line() -> None:
     assert progress_line(later) == (
         "training   50%  500/1000 tokens  120 tokens/s  loss 2.500  held-out -3.00 %  1:15 left"
     )
+    assert "  held-out tokens per pass -3.00 %  " in progress_line(replace(later, figure=SETTLED))

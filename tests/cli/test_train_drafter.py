@@ -1,11 +1,14 @@
 """`speccompact train drafter`, `train labels` and `train model`, in this process."""
 
 import json
+import signal
 from pathlib import Path
 
 import pytest
 
-from speccompact_cli.exit_codes import SUCCESS, USAGE
+from speccompact.training import labelling
+from speccompact.training.trainer import Interrupted
+from speccompact_cli.exit_codes import SIGNAL_BASE, SUCCESS, USAGE
 from speccompact_cli.main import run
 from tests.tiny_corpus import write_home
 
@@ -60,6 +63,38 @@ def test_model(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 @pytest.mark.parametrize(
     ("more", "message"),
     [
+        (["--device=cuda"], '--device is "cuda"; labels are made on the cpu'),
+        (["--batch=512", "--length=1024"], "--batch is 512; it must hold a sequence of 1024 tokens"),
+        (["-o", "/nowhere/labels"], "there is no folder /nowhere"),
+        (["-o", "/"], "exists already"),
+    ],
+)
+def test_labels_that_cannot_be_made(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], more: list[str], message: str
+) -> None:
+    asked = ["train", "labels", "--corpus", str(home / "corpus"), "-o", str(tmp_path / "labels")]
+    assert run([*asked, "--model", str(home / "tiny.gguf"), "--length=64", "--threads=1", *more]) == USAGE
+    said = capsys.readouterr()
+    assert (said.out, said.err.count("\n")) == ("", 1)
+    assert message in said.err
+
+
+def test_labels_that_are_stopped(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_arguments: object, **_settings: object) -> int:
+        raise Interrupted
+
+    monkeypatch.setattr(labelling, "make_labels", stopped)
+    asked = ["train", "labels", "--corpus", str(home / "corpus"), "-o", str(tmp_path / "labels")]
+    assert run([*asked, "--model", str(home / "tiny.gguf"), "--length=64"]) == SIGNAL_BASE + signal.SIGTERM
+    assert "no labels were kept" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--text"], "--text is about labels"),
         (["--loss=l2"], '--loss is "l2"; choose one of'),
         (["--weights=l2"], '--weights is "l2"; choose one of'),
         (["--stride=0"], "--stride is 0"),

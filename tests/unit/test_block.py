@@ -56,8 +56,13 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
     refused({}, good.tensors, "not a block drafter")
     refused(metadata | {"format": 2}, good.tensors, "format 2")
     refused(metadata | {"shape": {"vocabulary": 3}}, good.tensors, "not a block drafter")
-    refused(metadata | {"shape": metadata["shape"] | {"block": -1}}, good.tensors, "sizes")  # type: ignore[operator]
+    refused(metadata | {"shape": metadata["shape"] | {"block": -1}}, good.tensors, "block is -1")  # type: ignore[operator]
     refused(metadata | {"shape": metadata["shape"] | {"rank": 9}}, good.tensors, "does not fit")  # type: ignore[operator]
+    for name, size in {"layers": 10**12, "vocabulary": 1 << 40, "width": 1 << 17, "block": True}.items():
+        message = "metadata" if size is True else f"damaged drafter: {name} is {size}"
+        refused(metadata | {"shape": metadata["shape"] | {name: size}}, good.tensors, message)  # type: ignore[operator]
+    much = {"window": 1 << 9, "embed": 1 << 8}
+    refused(metadata | {"shape": metadata["shape"] | much}, good.tensors, "embed 256")  # type: ignore[operator]
     without = {name: values for name, values in good.tensors.items() if name != "head"}
     refused(metadata, without, "'head' does not fit")
     refused(metadata, good.tensors | {"trust.output": good.tensors["trust.output"] * torch.nan}, "not finite")

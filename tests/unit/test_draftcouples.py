@@ -1,15 +1,20 @@
 """Drafters that are bound to a target or trained together with one, as docs/ has them for its studies."""
 
 import json
+import runpy
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
+from speccompact.text.vocabulary import Vocabulary
+from speccompact.training.batch import make_batch
 from speccompact.training.labelling import make_labels
+from speccompact.training.network import Network
 from speccompact.training.trainoptions import TrainOptions
 from speccompact.training.tuning import load_base
-from tests.unit.test_draftstudy import call, folders, home
+from tests.unit.test_draftstudy import DOCS, call, folders, home
 
 __all__ = ["home"]
 
@@ -28,6 +33,21 @@ def test_a_bound_drafter_runs_under_targets_of_its_width(
     found = json.loads((tmp_path / "out" / "result.json").read_text())["under"]["itself"]
     assert {"prose", "transcripts_json"} <= set(found)
     assert all(value >= 1 for value in found.values())
+
+
+def test_a_bound_drafter_reads_what_a_decoder_has(home: Path) -> None:
+    """The token just before a draft has not been through the target yet."""
+    base, _ = load_base(str(home / "tiny.gguf"))
+    network = Network(base, 1, 1.0, 0)
+    vocabulary = Vocabulary(base.tokenizer.token_bytes(), base.tokenizer.special_ids)
+    texts = [np.arange(20, 40, dtype=np.int32), np.arange(50, 57, dtype=np.int32)]
+    states_of = runpy.run_path(str(DOCS / "draftbound.py"))["states_of"]
+    states = states_of(network, make_batch(texts, vocabulary))
+    assert states.shape == (27, base.config.hidden)
+    assert not states[[0, 20]].any()
+    texts[0][9] = 99  # what is drafted from token 10 on follows it
+    changed = (states_of(network, make_batch(texts, vocabulary)) != states).any(1)
+    assert changed.nonzero()[:, 0].tolist() == list(range(11, 20))
 
 
 @pytest.mark.parametrize("way", ["together", "apart"])

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from speccompact.training import draftlosses
-from speccompact.training.draftlosses import LOSSES, WEIGHTS, Buckets, annealed_variation, full_buckets, text_buckets
+from speccompact.training.draftlosses import LOSSES, WEIGHTS, Buckets, annealed_variation, text_buckets, top_buckets
 
 ROWS, SIZE = 5, 9
 TEXT = torch.tensor([0, 3, 8, 3, 1])
@@ -36,7 +36,7 @@ def by_text(logs: Tensor) -> Buckets:
 
 
 def by_target(logs: Tensor) -> Buckets:
-    return full_buckets(logs, target())
+    return top_buckets(logs, torch.arange(SIZE).expand(ROWS, SIZE), target())
 
 
 def one_hot() -> Tensor:

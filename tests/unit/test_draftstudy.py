@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from speccompact.modelstore.checkpoint_hf import write_hf_folder
+from speccompact.modelstore.exactfile import read_exact_file
+from speccompact.training.tuning import load_base
 from speccompact_cli.train_drafter_cmd import drafter_command
 from speccompact_cli.train_model_cmd import model_command
 from tests.source_tree import ROOT
@@ -75,6 +78,57 @@ def test_the_fewest_passes() -> None:
     assert [fewest(tokens, 8, False) for tokens in (1, 9, 10, 18)] == [1, 1, 2, 2]
     assert [fewest(tokens, 8, True) for tokens in (1, 4, 6, 16, 32, 35)] == [1, 4, 5, 8, 10, 11]
     assert fewest(100, 0, True) == fewest(100, 0, False) == 100
+
+
+def test_a_drafter_that_cannot_be_had_is_not_measured(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = ["--held-out", str(home / "held"), "--model", str(home / "tiny.gguf"), "-o", str(tmp_path / "x.json")]
+    with pytest.raises(SystemExit, match="suffix drafts in place of hybrid"):
+        call(monkeypatch, "draftreplay", "--drafter", "hybrid", *given)
+    (tmp_path / "a.txt").write_text(babble(100, 3))
+    with pytest.raises(SystemExit, match="suffix drafts in place of hybrid"):
+        call(monkeypatch, "draftlength", str(tmp_path / "a.txt"), "--model", str(TINY_EXACT))
+    assert not (tmp_path / "x.json").exists()
+
+
+def test_results_of_other_commands_are_not_taken(tmp_path: Path) -> None:
+    bench = runpy.run_path(str(DOCS / "draftstudy.py"))["Bench"]("c", "h", tmp_path / "out", "m", 1, 1, 1, "0")
+    place, read = tmp_path / "out" / "result", tmp_path / "read"
+    read.write_text("a")
+
+    def made(words: str) -> str:
+        code = f"from pathlib import Path; p = Path({str(place)!r}); p.write_text({words!r})"
+        bench.make(place, place, ["-c", code, f"--labels={read}"])
+        return place.read_text()
+
+    assert made("one") == "one"
+    place.write_text("kept")
+    assert made("one") == "kept"
+    place.unlink()
+    assert made("one") == "one"
+    with pytest.raises(SystemExit, match="made by another command"):
+        made("two")
+    read.write_text("b")
+    with pytest.raises(SystemExit, match="made by another command"):
+        made("one")
+    place.with_name("result.command.json").unlink()
+    with pytest.raises(SystemExit, match="made by another command"):
+        made("one")
+
+
+def test_drafters_go_from_their_runs_into_replays(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = runpy.run_path(str(DOCS / "draftstudy.py"))
+    kind = script["Bench"]
+    base, _ = load_base(str(home / "tiny.gguf"))
+    write_hf_folder(tmp_path / "run" / "model", base)
+    monkeypatch.setattr(kind, "run_of", lambda *_, **__: tmp_path / "run")
+    monkeypatch.setattr(kind, "replay", lambda _, *options: options)
+    bench = kind("c", "h", tmp_path, "m", 1, 1, 1, ["0"])
+    found = [bench.at_work("0", shape=shape, loss="kl") for shape in ("block", "causal", "causal")]
+    assert found[0] == ("run", "--drafter", "block", "--drafter-file", str(tmp_path / "run" / "drafter.safetensors"))
+    assert found[1] == found[2] == ("run", "--drafter", "model", "--drafter-file", str(tmp_path / "run/model.exact"))
+    assert read_exact_file(tmp_path / "run" / "model.exact").metadata["layers"] == base.config.layers
 
 
 def test_lengths_of_drafts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Said) -> None:

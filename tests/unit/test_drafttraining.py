@@ -133,15 +133,23 @@ def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(home: Path, whole:
     [
         ({"loss": "l2"}, 'loss is "l2"; choose one of cross-entropy'),
         ({"weights": "none"}, 'weights is "none"'),
-        ({"stride": 0}, "stride is 0"),
-        ({"width": 0}, "width is 0"),
-        ({"markov": -1}, "markov is -1"),
-        ({"counted": 0}, "counted is 0"),
+        ({"stride": 0}, "stride is 0; choose 1 to 256"),
+        ({"width": 0}, "width is 0; choose 1 to 65536"),
+        ({"width": 65537}, "width is 65537; choose 1 to 65536"),
+        ({"layers": 10**12}, "layers is 1000000000000; choose 0 to 1024"),
+        ({"window": 512, "embed": 256}, "window is 512 and embed 256; choose a product of at most 65536"),
+        ({"markov": -1}, "markov is -1; choose 0 to"),
+        ({"counted": 0}, "counted is 0; choose 1 to"),
     ],
 )
 def test_options_are_checked(changed: dict[str, Any], message: str) -> None:
     with pytest.raises(ArgumentError, match=message):
         DraftOptions(TrainOptions(**RUN), **(OWN | changed))
+
+
+def test_text_without_labels_is_refused(home: Path, tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="text is about labels, and there are none"):
+        run(home, tmp_path / "out", text=True)
 
 
 def test_other_shapes(home: Path, tmp_path: Path) -> None:

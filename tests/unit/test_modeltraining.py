@@ -34,7 +34,7 @@ def run(home: Path, out: Path, *, stop_after: int | None = None, **changed: Any)
     seen: list[Report] = []
     base, name = load_base(str(home / "tiny.gguf"))
     arguments = {key: changed.pop(key) for key in ("labels", "resume") if key in changed}
-    shared = {key: changed.pop(key) for key in RUN if key in changed}
+    shared = {key: changed.pop(key) for key in (*RUN, "evaluate_length") if key in changed}
     return train_model(
         home / "corpus",
         out,
@@ -96,6 +96,19 @@ def test_layers_learn_from_soft_labels(home: Path, tmp_path: Path) -> None:
     assert " --labels LABELS " in record["command"]
     run(home, tmp_path / "text", labels=labels, layers="1", text=True, tokens=512)
     assert " --text " in json.loads((tmp_path / "text" / "provenance.json").read_text())["command"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"text": True}, "text is about labels"),
+        ({"length": 1 << 20, "micro_batch": 1 << 20, "batch": 1 << 20}, "length is 1048576, but the model"),
+        ({"evaluate_length": 2048, "micro_batch": 2048, "batch": 2048}, "evaluate_length is 2048, but the model"),
+    ],
+)
+def test_what_does_not_fit_is_refused(home: Path, tmp_path: Path, changed: dict[str, Any], message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        run(home, tmp_path / "out", **({"layers": "0"} | changed))
 
 
 @pytest.mark.parametrize(

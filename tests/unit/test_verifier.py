@@ -5,9 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from speccompact.exact.transformer import START_TOKEN
 from speccompact.slotbatch import DecodedSlot
 from speccompact.speculative.drafter import Drafter
-from speccompact.speculative.verifier import START_TOKEN, inputs_of
+from speccompact.speculative.verifier import inputs_of
 from tests.tiny_slots import (
     Forgetful,
     PerfectDrafter,
