@@ -135,15 +135,15 @@ class Verifier:
         for offset in range(int(counts.max())):
             rows = firsts[alive] + offset
             points = lanes.points(places[alive])
-            came[rows], lows, frequencies = self._predictor.find(spread.take(rows), points)
+            part = spread.take(rows)  # copied once: a row has a score for every token
+            came[rows], lows, frequencies = self._predictor.find(part, points)
+            self._predictor.note(part, came[rows], self._memory)
             lanes.advance(places[alive], lows, frequencies)
             goes_on = offset + 1 < counts[alive]
             alive, rows = alive[goes_on], rows[goes_on]
             alive = alive[inputs[rows + 1] == came[rows]]
             if not len(alive):
                 break
-        rows = (came >= 0).nonzero()[0]
-        self._predictor.note(spread.take(rows), came[rows], self._memory)
         return [part[part >= 0].astype(np.int32) for part in np.split(came, firsts[1:])]
 
     def _run(self, blocks: Sequence[Block]) -> tuple[Tensor, Tensor]:

@@ -32,7 +32,9 @@ class Batch:
     def to(self, device: torch.device) -> Self:
         """Return the batch on a device, with all tensors that it has."""
         parts = ((part.name, getattr(self, part.name)) for part in fields(self))
-        moved: dict[str, Any] = {name: part.to(device, non_blocking=True) for name, part in parts if isinstance(part, Tensor)}
+        moved: dict[str, Any] = {
+            name: part.to(device, non_blocking=True) for name, part in parts if isinstance(part, Tensor)
+        }
         return replace(self, **moved)
 
 
