@@ -138,6 +138,8 @@ def read_labels(path: Path, vocabulary: Vocabulary) -> Labels:
         origin = Origin(**json.loads(file.metadata[_KEY]))
     except (KeyError, TypeError, ValueError, RecursionError):
         raise ModelError(f"{path}: no file of labels of this release; make one with `train labels`") from None
+    if any(type(text) is not str for text in (origin.model, origin.vocabulary, origin.corpus)):
+        raise ModelError(f"{path}: damaged labels: its metadata make no sense")
     if origin.vocabulary != vocabulary.digest().hex():
         raise ModelError(f"{path}: the labels are of another vocabulary; make them with a model that has this one")
     if {name: place.dtype for name, place in file.tensors.items()} != _DTYPES:

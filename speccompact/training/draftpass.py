@@ -4,8 +4,8 @@ Gradients are taken together with the scores, as in `loss`. Of a text every loss
 the scores is g (q - 1_y) with one number g for each position: that goes into the rows, and nothing of the size of the
 scores is kept but their softmax. With soft labels the slopes are left to torch.
 
-Under autocast scores and slopes are bfloat16, log q is not: of a chance near 1 bfloat16 keeps two digits, so that the
-loss of a draft that is nearly sure, and its slope, would be nothing at all.
+Under autocast scores and slopes are bfloat16. Beside 1 that tells nothing below a thousandth, so that the loss of a
+draft that is nearly sure, and its slope, would be nothing at all; so log q_y then comes from what all others have.
 
 Two losses are added, each a mean: that of the drafts, over all positions by their weights; and what judges how likely
 drafts are right (`blocknet.Trust`), over the positions that are reached, as cross-entropy of right or wrong. The second
@@ -28,7 +28,7 @@ from speccompact.training.draftnetwork import DraftNetwork
 _ROWS = 512
 """Positions whose scores are held at once: 512 x 8192 in bfloat16 take 8 MB, which the caches nearly hold."""
 
-_FLOOR = 1e-30  # stands for no weight at all, so that nothing is divided by it
+_FLOOR = 1e-30  # stands for no chance, and for no weight at all
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,9 +202,13 @@ def slopes_of_text(
         hits: (blocks, block) bool, whether the draft is right.
         usable: (blocks, block) float32, 0 for positions that do not count.
     """
-    numbers, chosen = torch.arange(len(scores)), wanted.flatten()
-    logs = (scores[numbers, chosen].float() - scores.float().logsumexp(-1)).view(wanted.shape)
     q = torch.softmax(scores, -1, out=scores)
+    numbers, chosen = torch.arange(len(q)), wanted.flatten()
+    right = q[numbers, chosen].float()
+    q[numbers, chosen] = 0
+    rest = (q @ q.new_ones(q.shape[1], 1))[:, 0].float()  # a product: a sum in float32 would take as long as all else
+    sure = torch.log1p(-rest.clamp_max(0.5))
+    logs = torch.where(right < 0.5, right.clamp_min(_FLOOR).log(), sure).view(wanted.shape)
     weights = WEIGHTS[aim.weights](logs.exp() * usable, hits) * usable
     with torch.enable_grad():
         logs.requires_grad_()
