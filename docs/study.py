@@ -26,15 +26,16 @@ COMMON = {
 }
 """Settings of every run that its study does not change."""
 
-KINDS_LEFT_OUT = ("code", "logs", "prose", "languages", "json")
+SHORT = {"--tokens": "51200", "--evaluate-every": "51200"}
+KINDS_LEFT_OUT = ("code", "logs", "prose", "languages")
 
 STUDIES: dict[str, dict[str, dict[str, str]]] = {
-    "tokens": {name: {"--tokens": name, "--evaluate-every": name} for name in ("51200", "102400", "204800", "409600")},
-    "rank": {name: {"--rank": name} for name in ("8", "16", "32")},
+    "tokens": {name: {"--tokens": name, "--evaluate-every": name} for name in ("51200", "102400", "204800")},
+    "rank": {name: SHORT | {"--rank": name} for name in ("8", "16", "32")},
     "learning-rate": {name: {"--learning-rate": name} for name in ("3e-4", "1e-3", "3e-3")},
-    "length": {name: {"--length": name} for name in ("512", "1024", "2048")},
-    "mix": {"all": {}} | {f"no {kind}": {"--mix": f"{kind}=0"} for kind in KINDS_LEFT_OUT},
-    "full": {"adapter": {}, "all weights": {"--full": "", "--learning-rate": "1e-4"}},
+    "length": {name: SHORT | {"--length": name} for name in ("512", "1024", "2048")},
+    "mix": {"all": SHORT} | {f"no {kind}": SHORT | {"--mix": f"{kind}=0"} for kind in KINDS_LEFT_OUT},
+    "full": {"adapter": SHORT, "all weights": SHORT | {"--full": "", "--learning-rate": "1e-4"}},
 }
 """Study -> name of a run -> what it changes. An option with an empty value takes none."""
 
