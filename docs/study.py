@@ -30,7 +30,7 @@ SHORT = {"--tokens": "51200", "--evaluate-every": "51200"}
 KINDS_LEFT_OUT = ("code", "logs", "prose", "languages")
 
 STUDIES: dict[str, dict[str, dict[str, str]]] = {
-    "tokens": {name: {"--tokens": name, "--evaluate-every": name} for name in ("51200", "102400", "204800")},
+    "tokens": {name: {"--tokens": name, "--evaluate-every": name} for name in ("51200", "102400")},
     "rank": {name: SHORT | {"--rank": name} for name in ("8", "16", "32")},
     "learning-rate": {name: {"--learning-rate": name} for name in ("3e-4", "1e-3", "3e-3")},
     "length": {name: SHORT | {"--length": name} for name in ("512", "1024", "2048")},
