@@ -35,7 +35,8 @@ STUDIES: dict[str, dict[str, dict[str, str]]] = {
     "learning-rate": {name: {"--learning-rate": name} for name in ("3e-4", "1e-3", "3e-3")},
     "length": {name: SHORT | {"--length": name} for name in ("512", "1024", "2048")},
     "mix": {"all": SHORT} | {f"no {kind}": SHORT | {"--mix": f"{kind}=0"} for kind in KINDS_LEFT_OUT},
-    "full": {"adapter": SHORT, "all weights": SHORT | {"--full": "", "--learning-rate": "1e-4"}},
+    "full": {"adapter": SHORT}
+    | {f"all weights, {rate}": SHORT | {"--full": "", "--learning-rate": rate} for rate in ("1e-4", "1e-5")},
 }
 """Study -> name of a run -> what it changes. An option with an empty value takes none."""
 
