@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from speccompact.codec import Codec
 from speccompact.errors import DamagedError
 from speccompact.exact.tables import log2_table
 from speccompact.memory.group import GroupMemory, next_border
@@ -11,7 +10,16 @@ from speccompact.memory.logodds import FRAC_ODDS
 from speccompact.options import Kernels
 from speccompact.slotbatch import DecodedSlot
 from speccompact.streams.engine import CodedSlot
-from tests.tiny_slots import PerfectDrafter, RandomDrafter, Symbols, codec, coded, text_symbols, wild_symbols
+from tests.tiny_slots import (
+    PerfectDrafter,
+    PlainCodec,
+    RandomDrafter,
+    Symbols,
+    codec,
+    coded,
+    text_symbols,
+    wild_symbols,
+)
 
 LOG2 = log2_table(12, FRAC_ODDS)
 FRAMES = [
@@ -20,13 +28,13 @@ FRAMES = [
 ]
 
 
-def memory(coder: Codec) -> GroupMemory:
+def memory(coder: PlainCodec) -> GroupMemory:
     vocabulary = coder.target.vocabulary
     line_ends = np.array([b"\n" in vocabulary.join(np.array([s], np.int32)) for s in range(vocabulary.symbols)])
     return GroupMemory(coder.target.transformer.weights, line_ends, LOG2, 12)
 
 
-def encode(coder: Codec, frames: list[list[Symbols]]) -> list[list[bytes]]:
+def encode(coder: PlainCodec, frames: list[list[Symbols]]) -> list[list[bytes]]:
     group = memory(coder)
     return [[slot.payload for slot in coder.encode(slots, list(range(len(slots))), memory=group)] for slots in frames]
 
@@ -34,7 +42,7 @@ def encode(coder: Codec, frames: list[list[Symbols]]) -> list[list[bytes]]:
 LANES = encode(codec(), FRAMES)
 
 
-def check(coder: Codec) -> None:
+def check(coder: PlainCodec) -> None:
     group = memory(coder)
     for slots, lanes in zip(FRAMES, LANES, strict=True):
         for index, (slot, result) in enumerate(

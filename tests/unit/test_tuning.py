@@ -373,7 +373,7 @@ def test_provenance_is_enough_and_tells_nothing_of_the_machine(home: Path, whole
     assert set(files) == {"logs/server.log", "plain.txt", "prose/babble.txt", "prose/story.txt"}
     assert all(len(file["sha256"]) == 64 for file in files.values())
     (part,) = record["parts"]
-    assert set(part["versions"]) >= {"python", "torch", "speccompact"}
+    assert set(part["versions"]) >= {"python", "torch", "speccompact", "speccompact_source"}
     assert (part["resumed"], part["device"], part["threads"], part["compile"]) == (-1, "cpu", 1, False)
     assert sum(record["result"]["tokens_by_kind"].values()) == STEPS * 512
     assert len(record["result"]["adapter_sha256"]) == 64
