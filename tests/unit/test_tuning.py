@@ -3,6 +3,7 @@
 import hashlib
 import json
 import random
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -304,6 +305,18 @@ def test_a_run_starts_where_an_adapter_is(home: Path, whole: Path, tmp_path: Pat
     assert "--start START" in record["command"]
     longer = run(home, tmp_path / "longer", start=start)
     assert sum(longer.end.values()) < sum(tuned.end.values())
+
+
+def test_a_run_starts_where_a_folder_of_peft_is(home: Path, whole: Path, tmp_path: Path) -> None:
+    start = tmp_path / "peft"
+    start.mkdir()
+    adapter = read_adapter(whole / "adapter.safetensors")
+    config = {"peft_type": "LORA", "r": adapter.rank, "lora_alpha": adapter.scale * adapter.rank}
+    (start / "adapter_config.json").write_text(json.dumps(config))
+    shutil.copy(whole / "adapter.safetensors", start / "adapter_model.safetensors")
+    run(home, tmp_path / "out", start=start)
+    record = json.loads((tmp_path / "out" / "provenance.json").read_text("utf-8"))
+    assert record["start_sha256"] == hashlib.sha256((whole / "adapter.safetensors").read_bytes()).hexdigest()
 
 
 def test_a_start_is_part_of_a_run(home: Path, whole: Path, tmp_path: Path) -> None:
