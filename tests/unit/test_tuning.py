@@ -3,7 +3,6 @@
 import hashlib
 import json
 import random
-import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +22,7 @@ from speccompact.training.trainer import BRANCH, LAST, Interrupted, Report
 from speccompact.training.trainoptions import TrainOptions
 from speccompact.training.trainstate import peek_state
 from speccompact.training.tuning import Tuned, load_base, tune
+from tests.tiny_adapter import peft_folder
 from tests.tiny_corpus import write_corpus, write_home
 from tests.tiny_gguf import tiny_llama, write_safetensors
 
@@ -307,27 +307,14 @@ def test_a_run_starts_where_an_adapter_is(home: Path, whole: Path, tmp_path: Pat
     assert sum(longer.end.values()) < sum(tuned.end.values())
 
 
-def test_a_run_starts_where_a_folder_of_peft_is(home: Path, whole: Path, tmp_path: Path) -> None:
-    start = tmp_path / "peft"
-    start.mkdir()
-    adapter = read_adapter(whole / "adapter.safetensors")
-    config = {"peft_type": "LORA", "r": adapter.rank, "lora_alpha": adapter.scale * adapter.rank}
-    (start / "adapter_config.json").write_text(json.dumps(config))
-    shutil.copy(whole / "adapter.safetensors", start / "adapter_model.safetensors")
-    run(home, tmp_path / "out", start=start)
-    record = json.loads((tmp_path / "out" / "provenance.json").read_text("utf-8"))
-    assert record["start_sha256"] == hashlib.sha256((whole / "adapter.safetensors").read_bytes()).hexdigest()
-
-
 def test_a_start_is_part_of_a_run(home: Path, whole: Path, tmp_path: Path) -> None:
     start = whole / "adapter.safetensors"
-    watching = Watching(6)
     with pytest.raises(Interrupted):
-        run(home, tmp_path, watching, start=start)
+        run(home, tmp_path, Watching(6), start=start)
     with pytest.raises(ArgumentError, match="start has changed"):
         run(home, tmp_path, resume=True)
     stopped = run(home, tmp_path, resume=True, start=start)
-    assert stopped.end == run(home, tmp_path / "at once", start=start).end
+    assert stopped.end == run(home, tmp_path / "at once", start=peft_folder(tmp_path / "peft", start)).end
 
 
 @pytest.mark.parametrize(("changed", "message"), [({"rank": 3}, "--rank 2"), ({"rank": None}, "start is an adapter")])
