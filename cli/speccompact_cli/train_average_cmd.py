@@ -8,9 +8,17 @@ import click
 from speccompact.modelstore.registry import DEFAULT_MODEL
 from speccompact_cli.exit_codes import SUCCESS
 from speccompact_cli.naming import shown
-from speccompact_cli.progress import StageProgress
+from speccompact_cli.progress import Activity, StageProgress
 from speccompact_cli.reports import held_out_lines
 from speccompact_cli.shared_options import make_console, make_options, running_options, verbosity_options
+
+
+class MeasuringProgress(Activity):
+    """The line of a measurement."""
+
+    def __call__(self, done: int, total: int) -> None:
+        """Show how far it is."""
+        self.show(f"measuring  {done / max(total, 1):4.0%}  {done}/{total} tokens")
 
 
 @click.command("average")
@@ -59,7 +67,9 @@ def average_command(
         base, name = load_base(model, fetching)
     finally:
         fetching.close()
-    done = average([Path(each) for each in adapters], Path(output), base, name, Path(held_out), options)
+    files = [Path(each) for each in adapters]
+    with MeasuringProgress(console) as progress:
+        done = average(files, Path(output), base, name, Path(held_out), options, progress)
     result = done.to_json()
     click.echo(json.dumps(result, indent=2) if as_json else "\n".join(held_out_lines(result)))
     console.note(f"next: speccompact models convert {shown(model)} --adapter {shown(done.adapter)} --name NAME")

@@ -161,6 +161,12 @@ def write_adapter(path: str | os.PathLike[str], adapter: Adapter, dtype: Dtype =
     return hashlib.sha256(whole).digest()
 
 
+def tensor_file(path: str | os.PathLike[str]) -> Path:
+    """Return the file that holds the numbers of an adapter, which may be named as a folder of the peft library."""
+    place = Path(path)
+    return place / "adapter_model.safetensors" if place.is_dir() else place
+
+
 def read_adapter(path: str | os.PathLike[str]) -> Adapter:
     """Read an adapter.
 
@@ -176,7 +182,7 @@ def read_adapter(path: str | os.PathLike[str]) -> Adapter:
         raise ModelError(f"{place}: pickled adapters can run code and are never read; use safetensors")
     if place.is_dir():
         rank, scale = read_peft_config(place / "adapter_config.json")
-        file = SafetensorsFile(place / "adapter_model.safetensors")
+        file = SafetensorsFile(tensor_file(place))
         return Adapter(rank, scale, "", _read_factors(file), source=str(file.path))
     file = SafetensorsFile(place)
     facts = _read_facts(file)

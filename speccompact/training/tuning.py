@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from speccompact.errors import ArgumentError, ModelError
-from speccompact.modelstore.adapterfile import ADAPTER_NAME, Adapter, read_adapter, write_adapter
+from speccompact.modelstore.adapterfile import ADAPTER_NAME, Adapter, read_adapter, tensor_file, write_adapter
 from speccompact.modelstore.checkpoints import Checkpoint
 from speccompact.modelstore.download import Progress, file_sha256, no_progress
 from speccompact.modelstore.loading import check_device
@@ -100,7 +100,7 @@ def tune(
         base_name: what provenance calls it.
         options: see there.
         held_out: see `corpus.open_corpus`.
-        start: file of an adapter of the same rank and model, from which training goes on.
+        start: an adapter of the same rank and model, from which training goes on; see `read_adapter`.
         resume: go on with the run that `out` holds.
         watch: told how far the run is.
         stopping: whether somebody wants the run to end.
@@ -120,21 +120,23 @@ def tune(
         raise ArgumentError(f"rank is {options.rank}, but the model is only {base.config.hidden} wide")
     if options.compile and device.type == "cpu":
         _require_compiler()
-    first = _read_start(start, base, options) if start is not None else None
+    if start is not None and options.rank is None:
+        raise ArgumentError("start is an adapter; leave it out, or train one")
     if not resume:
         refuse_occupied(out)
     if options.threads:
         torch.set_num_threads(options.threads)
+    base_digest = fingerprint(base)
+    first = _read_start(start, base_digest, options) if start is not None else None
     watch(Report("reading", 0, options.tokens, None, None, None, None))
     tokenizer = Tokenizer(base.tokenizer, Vocabulary(base.tokenizer.token_bytes(), base.tokenizer.special_ids))
     corpus = open_corpus(corpus_folder, held_out, tokenizer, options.length)
     shares = mixture(corpus.training, options.mix)
-    base_digest = fingerprint(base)
     same = {
         "corpus": corpus.digest(),
         "held_out": corpus.held_digest(),
         "model": base_digest,
-        "start": file_sha256(start) if start is not None else None,
+        "start": file_sha256(tensor_file(start)) if start is not None else None,
     } | options.settings()
     chosen = choose_checkpoint(out, options.schedule(), same) if resume else None
 
@@ -193,12 +195,10 @@ def tune(
     return tuned
 
 
-def _read_start(path: Path, base: Checkpoint, options: TrainOptions) -> Adapter:
+def _read_start(path: Path, base_digest: str, options: TrainOptions) -> Adapter:
     """Return the adapter that a run starts from."""
-    if options.rank is None:
-        raise ArgumentError("start is an adapter; leave it out, or train one")
     adapter = read_adapter(path)
-    if adapter.base not in ("", fingerprint(base)):
+    if adapter.base not in ("", base_digest):
         raise ArgumentError(f"{path}: the adapter was made for another model (weights {adapter.base[:16]})")
     if adapter.rank != options.rank:
         raise ArgumentError(f"{path}: its rank is {adapter.rank}; train with --rank {adapter.rank}")

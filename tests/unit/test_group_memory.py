@@ -2,16 +2,26 @@
 
 import numpy as np
 import pytest
+import torch
 
-from speccompact.codec import Codec
 from speccompact.errors import DamagedError
 from speccompact.exact.tables import log2_table
 from speccompact.memory.group import GroupMemory, next_border
 from speccompact.memory.logodds import FRAC_ODDS
-from speccompact.options import Kernels
+from speccompact.options import Kernels, Options
 from speccompact.slotbatch import DecodedSlot
 from speccompact.streams.engine import CodedSlot
-from tests.tiny_slots import PerfectDrafter, RandomDrafter, Symbols, codec, coded, text_symbols, wild_symbols
+from tests.tiny_model import tiny
+from tests.tiny_slots import (
+    PerfectDrafter,
+    PlainCodec,
+    RandomDrafter,
+    Symbols,
+    codec,
+    coded,
+    text_symbols,
+    wild_symbols,
+)
 
 LOG2 = log2_table(12, FRAC_ODDS)
 FRAMES = [
@@ -20,13 +30,13 @@ FRAMES = [
 ]
 
 
-def memory(coder: Codec) -> GroupMemory:
+def memory(coder: PlainCodec) -> GroupMemory:
     vocabulary = coder.target.vocabulary
     line_ends = np.array([b"\n" in vocabulary.join(np.array([s], np.int32)) for s in range(vocabulary.symbols)])
     return GroupMemory(coder.target.transformer.weights, line_ends, LOG2, 12)
 
 
-def encode(coder: Codec, frames: list[list[Symbols]]) -> list[list[bytes]]:
+def encode(coder: PlainCodec, frames: list[list[Symbols]]) -> list[list[bytes]]:
     group = memory(coder)
     return [[slot.payload for slot in coder.encode(slots, list(range(len(slots))), memory=group)] for slots in frames]
 
@@ -34,7 +44,7 @@ def encode(coder: Codec, frames: list[list[Symbols]]) -> list[list[bytes]]:
 LANES = encode(codec(), FRAMES)
 
 
-def check(coder: Codec) -> None:
+def check(coder: PlainCodec) -> None:
     group = memory(coder)
     for slots, lanes in zip(FRAMES, LANES, strict=True):
         for index, (slot, result) in enumerate(
@@ -46,6 +56,14 @@ def check(coder: Codec) -> None:
 
 def test_there_and_back() -> None:
     check(codec())
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA GPU")
+def test_a_gpu_gives_the_same_bytes_and_takes_them() -> None:
+    options = Options(device="cuda")
+    coder = PlainCodec(tiny(options)[0], options)
+    assert encode(coder, FRAMES) == LANES
+    check(coder)
 
 
 @pytest.mark.parametrize("kernels", ["torch", "numba"])

@@ -22,6 +22,7 @@ from speccompact.training.trainer import BRANCH, LAST, Interrupted, Report
 from speccompact.training.trainoptions import TrainOptions
 from speccompact.training.trainstate import peek_state
 from speccompact.training.tuning import Tuned, load_base, tune
+from tests.tiny_adapter import peft_folder
 from tests.tiny_corpus import write_corpus, write_home
 from tests.tiny_gguf import tiny_llama, write_safetensors
 
@@ -308,13 +309,12 @@ def test_a_run_starts_where_an_adapter_is(home: Path, whole: Path, tmp_path: Pat
 
 def test_a_start_is_part_of_a_run(home: Path, whole: Path, tmp_path: Path) -> None:
     start = whole / "adapter.safetensors"
-    watching = Watching(6)
     with pytest.raises(Interrupted):
-        run(home, tmp_path, watching, start=start)
+        run(home, tmp_path, Watching(6), start=start)
     with pytest.raises(ArgumentError, match="start has changed"):
         run(home, tmp_path, resume=True)
     stopped = run(home, tmp_path, resume=True, start=start)
-    assert stopped.end == run(home, tmp_path / "at once", start=start).end
+    assert stopped.end == run(home, tmp_path / "at once", start=peft_folder(tmp_path / "peft", start)).end
 
 
 @pytest.mark.parametrize(("changed", "message"), [({"rank": 3}, "--rank 2"), ({"rank": None}, "start is an adapter")])
@@ -373,7 +373,7 @@ def test_provenance_is_enough_and_tells_nothing_of_the_machine(home: Path, whole
     assert set(files) == {"logs/server.log", "plain.txt", "prose/babble.txt", "prose/story.txt"}
     assert all(len(file["sha256"]) == 64 for file in files.values())
     (part,) = record["parts"]
-    assert set(part["versions"]) >= {"python", "torch", "speccompact"}
+    assert set(part["versions"]) >= {"python", "torch", "speccompact", "speccompact_source"}
     assert (part["resumed"], part["device"], part["threads"], part["compile"]) == (-1, "cpu", 1, False)
     assert sum(record["result"]["tokens_by_kind"].values()) == STEPS * 512
     assert len(record["result"]["adapter_sha256"]) == 64
