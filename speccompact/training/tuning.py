@@ -130,7 +130,7 @@ def tune(
     first = _read_start(start, base_digest, options) if start is not None else None
     watch(Report("reading", 0, options.tokens, None, None, None, None))
     tokenizer = Tokenizer(base.tokenizer, Vocabulary(base.tokenizer.token_bytes(), base.tokenizer.special_ids))
-    corpus = open_corpus(corpus_folder, held_out, tokenizer, options.length)
+    corpus = open_corpus(corpus_folder, held_out, tokenizer, options.length, options.measured_length)
     shares = mixture(corpus.training, options.mix)
     same = {
         "corpus": corpus.digest(),
