@@ -66,6 +66,7 @@ def run(home: Path, out: Path, watching: Watching | None = None, resume: bool = 
     base, name = load_base(str(home / "tiny.gguf"))
     corpus, held_out = changed.pop("corpus", home / "corpus"), changed.pop("held_out", None)
     start = changed.pop("start", None)
+    remark = changed.pop("remark", lambda words: None)
     return tune(
         corpus,
         out,
@@ -77,6 +78,7 @@ def run(home: Path, out: Path, watching: Watching | None = None, resume: bool = 
         resume=resume,
         watch=watching,
         stopping=watching.stopping,
+        remark=remark,
     )
 
 
@@ -175,6 +177,19 @@ def test_a_run_is_made_longer_from_before_its_decay(home: Path, whole: Path, tmp
     adapters = [(tmp_path / name / "adapter.safetensors").read_bytes() for name in ("long", "short")]
     assert adapters[0] == adapters[1]
     assert adapters[0] != (whole / "adapter.safetensors").read_bytes()
+
+
+def test_a_run_is_made_shorter_before_its_decay(home: Path, whole: Path, tmp_path: Path) -> None:
+    with pytest.raises(Interrupted):
+        run(home, tmp_path, Watching(8), tokens=3 * STEPS * 512)
+    step = peek_state(tmp_path / LAST).step
+    assert 0 < step < 7
+    said: list[str] = []
+    run(home, tmp_path, resume=True, remark=said.append)
+    assert said[-1] == f"the run was to have {3 * STEPS * 512} tokens; it goes on at {step * 512}"
+    assert (tmp_path / "adapter.safetensors").read_bytes() == (whole / "adapter.safetensors").read_bytes()
+    parts = json.loads((tmp_path / "provenance.json").read_text())["parts"]
+    assert [part["tokens"] for part in parts] == [3 * STEPS * 512, STEPS * 512]
 
 
 def test_a_run_cannot_end_before_where_it_is(home: Path, tmp_path: Path) -> None:
