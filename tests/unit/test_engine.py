@@ -28,7 +28,7 @@ def loads(monkeypatch: pytest.MonkeyPatch) -> list[str | bytes]:
     monkeypatch.setitem(sys.modules, "speccompact.codec", codec)
     monkeypatch.setitem(sys.modules, "speccompact.modelstore.loading", loading)
     monkeypatch.setattr(engine, "_recent", deque(maxlen=2))
-    monkeypatch.setattr(engine, "locate", lambda model: model)
+    monkeypatch.setattr(engine, "locate", str)
     return asked
 
 
@@ -63,9 +63,8 @@ def test_a_model_that_is_missing_is_told_before_anything_is_loaded(
     monkeypatch.setenv("SPECCOMPACT_HOME", str(tmp_path))
     monkeypatch.setattr(engine, "_recent", deque(maxlen=2))
     monkeypatch.setitem(sys.modules, "speccompact.codec", None)
-    for ask in (
-        lambda: StoredEngines(Options()).named("nosuch"),
-        lambda: StoredEngines(Options()).for_digest(bytes(8)),
-    ):
-        with pytest.raises(ModelMissingError):
-            ask()
+    engines = StoredEngines(Options())
+    with pytest.raises(ModelMissingError, match="nosuch"):
+        engines.named("nosuch")
+    with pytest.raises(ModelMissingError, match="0000000000000000"):
+        engines.for_digest(bytes(8))

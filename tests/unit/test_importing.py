@@ -9,6 +9,7 @@ from speccompact.errors import ArgumentError, ModelDamagedError, ModelError
 from speccompact.modelstore import importing
 from speccompact.modelstore.exactfile import write_exact_file
 from speccompact.modelstore.importing import import_model
+from speccompact.modelstore.loading import take_apart
 from speccompact.modelstore.store import find, list_models
 from tests.tiny_model import TINY_DIGEST, TINY_EXACT
 
@@ -79,7 +80,7 @@ def test_what_is_no_model(tmp_path: Path, home: Path) -> None:
 def test_a_file_that_changes_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
     place = tmp_path / "x"
     shutil.copy(TINY_EXACT, place)
-    look = importing.take_apart
+    look = take_apart
 
     def look_and_change(*arguments: object) -> object:
         found = look(*arguments)  # type: ignore[arg-type]
