@@ -14,4 +14,4 @@ def memory_errors() -> Iterator[None]:
     except RuntimeError as error:
         if not isinstance(error, torch.OutOfMemoryError) and "DefaultCPUAllocator" not in str(error):
             raise
-        raise MemoryError(str(error).splitlines()[0]) from error
+        raise MemoryError(*str(error).splitlines()[:1]) from error

@@ -107,7 +107,7 @@ def describe(error: BaseException) -> str:
             reason += " (the disk is full)"
         return f"{shown(error.filename)}: {reason}" if error.filename is not None else reason
     if isinstance(error, MemoryError):
-        return "out of memory; a lower level or smaller slots need less"
+        return "out of memory; compressing at a lower level or with smaller slots needs less"
     if isinstance(error, KeyboardInterrupt):
         return "interrupted"
     if isinstance(error, Stopped):

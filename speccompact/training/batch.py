@@ -11,7 +11,7 @@ from torch import Tensor
 from speccompact.text.vocabulary import Vocabulary
 
 START_TOKEN = 0
-"""What the model reads before the first token of a sequence (EXACT.md, section 2)."""
+"""What the model reads before the first token of a sequence (EXACT.md sections 1 and 4.1)."""
 
 
 @dataclass(frozen=True)

@@ -59,6 +59,21 @@ def give(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Path], None]]:
         yield lambda path: monkeypatch.setattr(sys, "stdin", stack.enter_context(path.open()))
 
 
+def test_short_memory_while_decoding_names_the_need(
+    call: Run, text: Path, fake_engines: FakeEngines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert call("compress", "text.txt")[0] == 0
+
+    def fail(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(fake_engines.codec, "decode", fail)
+    code, _, said = call("decompress", "-c", "text.txt.spc")
+    assert (code, "up to 3.8 GB" in said, "--parallel" in said, "level" in said) == (5, True, False, False)
+    code, _, said = call("verify", "--parallel", "3", "text.txt.spc")
+    assert (code, "--parallel 3 takes that 3 times" in said) == (5, True)
+
+
 def test_there_and_back(call: Run, text: Path) -> None:
     text.chmod(0o600)
     os.utime(text, (1_000, 2_000))

@@ -208,7 +208,7 @@ def test_an_error_keeps_no_decoder_alive() -> None:
     frame = next(frames_in_order(bytes(archive)))
     archive[frame.offset + frame.prelude_bytes + 5] ^= 1
     stop = frame.offset + frame.prelude_bytes + frame.head.payload_bytes
-    archive[stop : stop + 4] = sha_prefix(4, archive[frame.offset + frame.prelude_bytes : stop])
+    archive[stop : stop + 4] = sha_prefix(4, bytes(archive[frame.offset + frame.prelude_bytes : stop]))
     with GroupsAhead(io.BytesIO(archive), Limits(), FakeEngines(), 2) as groups:
         with pytest.raises(DamagedError, match="check fails") as caught:
             groups.take(frame, lambda _: None)

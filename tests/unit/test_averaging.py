@@ -1,7 +1,6 @@
 """Averages of adapters: the arithmetic, what fits together, and what is written."""
 
 import json
-import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +15,7 @@ from speccompact.modelstore.merging import fingerprint
 from speccompact.training.averaging import Averaged, average, mean_adapter
 from speccompact.training.trainoptions import TrainOptions
 from speccompact.training.tuning import load_base
-from tests.tiny_adapter import tiny_adapter
+from tests.tiny_adapter import peft_folder, tiny_adapter
 from tests.tiny_corpus import write_home
 
 OPTIONS = TrainOptions(length=64, batch=256, evaluate_tokens=128, threads=1)
@@ -147,15 +146,8 @@ def test_other_models_and_empty_folders_are_refused(home: Path, tmp_path: Path) 
 
 def test_folders_of_peft_are_averaged(home: Path, tmp_path: Path) -> None:
     """They do not say what model they are for; the mean does."""
-    for name in ("one", "two"):
-        (tmp_path / name).mkdir()
-        adapter = read_adapter(home / f"{name}.safetensors")
-        (tmp_path / name / "adapter_config.json").write_text(
-            json.dumps({"peft_type": "LORA", "r": adapter.rank, "lora_alpha": adapter.scale * adapter.rank})
-        )
-        shutil.copy(home / f"{name}.safetensors", tmp_path / name / "adapter_model.safetensors")
     base, name = load_base(str(home / "tiny.gguf"))
-    files = [tmp_path / "one", tmp_path / "two"]
+    files = [peft_folder(tmp_path / name, home / f"{name}.safetensors") for name in ("one", "two")]
     done = average(files, tmp_path / "out", base, name, home / "corpus", OPTIONS, ignore)
     assert read_adapter(done.adapter).base == fingerprint(base)
     record = json.loads((tmp_path / "out" / "provenance.json").read_text("utf-8"))

@@ -2,14 +2,16 @@
 
 import numpy as np
 import pytest
+import torch
 
 from speccompact.errors import DamagedError
 from speccompact.exact.tables import log2_table
 from speccompact.memory.group import GroupMemory, next_border
 from speccompact.memory.logodds import FRAC_ODDS
-from speccompact.options import Kernels
+from speccompact.options import Kernels, Options
 from speccompact.slotbatch import DecodedSlot
 from speccompact.streams.engine import CodedSlot
+from tests.tiny_model import tiny
 from tests.tiny_slots import (
     PerfectDrafter,
     PlainCodec,
@@ -54,6 +56,14 @@ def check(coder: PlainCodec) -> None:
 
 def test_there_and_back() -> None:
     check(codec())
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA GPU")
+def test_a_gpu_gives_the_same_bytes_and_takes_them() -> None:
+    options = Options(device="cuda")
+    coder = PlainCodec(tiny(options)[0], options)
+    assert encode(coder, FRAMES) == LANES
+    check(coder)
 
 
 @pytest.mark.parametrize("kernels", ["torch", "numba"])

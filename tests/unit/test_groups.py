@@ -158,7 +158,7 @@ def pack_frames(pieces: list[bytes]) -> bytes:
     writer = PartWriter(archive, FileHeader(5, model, b"file", MemoryIdentity(MEMORY_VERSION, 12)))
     goes_on = False
     for piece in pieces:
-        plan = plan_frame(piece, final=True, tokenizer=engine.tokenizer, slot_tokens=SLOT_TOKENS, frame_slots=64)  # type: ignore[arg-type]
+        plan = plan_frame(piece, final=True, tokenizer=engine.tokenizer, slot_tokens=SLOT_TOKENS, frame_slots=64)
         built = encode_frame(piece, plan.slots, lambda: engine, memory=lambda: memory)
         writer.frame(replace(built.head, goes_on=goes_on and bool(built.head.count(Kind.MODEL))), built.payload, piece)
         goes_on = goes_on or bool(built.head.count(Kind.MODEL))

@@ -22,6 +22,7 @@ from speccompact.training.trainer import BRANCH, LAST, Interrupted, Report
 from speccompact.training.trainoptions import TrainOptions
 from speccompact.training.trainstate import peek_state
 from speccompact.training.tuning import Tuned, load_base, tune
+from tests.tiny_adapter import peft_folder
 from tests.tiny_corpus import write_corpus, write_home
 from tests.tiny_gguf import tiny_llama, write_safetensors
 
@@ -318,13 +319,12 @@ def test_a_run_starts_where_an_adapter_is(home: Path, whole: Path, tmp_path: Pat
 
 def test_a_start_is_part_of_a_run(home: Path, whole: Path, tmp_path: Path) -> None:
     start = whole / "adapter.safetensors"
-    watching = Watching(6)
     with pytest.raises(Interrupted):
-        run(home, tmp_path, watching, start=start)
+        run(home, tmp_path, Watching(6), start=start)
     with pytest.raises(ArgumentError, match="start has changed"):
         run(home, tmp_path, resume=True)
     stopped = run(home, tmp_path, resume=True, start=start)
-    assert stopped.end == run(home, tmp_path / "at once", start=start).end
+    assert stopped.end == run(home, tmp_path / "at once", start=peft_folder(tmp_path / "peft", start)).end
 
 
 @pytest.mark.parametrize(("changed", "message"), [({"rank": 3}, "--rank 2"), ({"rank": None}, "start is an adapter")])
