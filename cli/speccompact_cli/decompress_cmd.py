@@ -69,6 +69,7 @@ def decompress_command(
     to_stdout: bool,
     force: bool,
     remove: bool,
+    keep: bool,
     threads: int,
     device: str,
     parallel: int,
@@ -77,7 +78,7 @@ def decompress_command(
 ) -> int:
     """Decompress each FILE.spc to FILE; without FILE, or for -, standard input to standard output."""
     to_stdout = to_stdout or (byte_range is not None and output is None)
-    require_single_output(files, output, to_stdout, remove)
+    require_single_output(files, output, to_stdout, remove, keep)
     if salvage and byte_range is not None:
         raise ArgumentError("--range and --salvage exclude each other; salvage the whole archive first")
     if parallel > 1 and (salvage or byte_range is not None):

@@ -18,10 +18,10 @@ class MeasuringProgress(Activity):
 
     def __call__(self, done: int, total: int) -> None:
         """Show how far it is."""
-        self.show(f"measuring  {done / max(total, 1):4.0%}  {done}/{total} tokens")
+        self.show(f"measuring  {done / max(total, 1):4.0%}", f"{done}/{total} tokens")
 
 
-@click.command("average")
+@click.command("average", short_help="Average adapters, and measure the mean.")
 @click.argument("adapters", metavar="ADAPTER...", nargs=-1, required=True)
 @click.option("-o", "--output", required=True, metavar="DIR", help="Folder of the results.")
 @click.option("--model", default=DEFAULT_MODEL, show_default=True, metavar="NAME|PATH", help="Model they are for.")
@@ -48,7 +48,7 @@ def average_command(
 
     The mean is often better than each of them: it has less of what the last steps of a run happened to see.
     """
-    from speccompact.training.averaging import average  # loads torch: only when it runs
+    from speccompact.training.averaging import average, check_first  # loads torch: only when it runs
     from speccompact.training.trainoptions import TrainOptions
     from speccompact.training.tuning import load_base
 
@@ -62,14 +62,15 @@ def average_command(
         device=device,
     )
     console = make_console(quiet, verbose)
+    files = [Path(each) for each in adapters]
+    check_first(files, Path(output), Path(held_out), options)
     fetching = StageProgress(console, shown(model))
     try:
         base, name = load_base(model, fetching)
     finally:
         fetching.close()
-    files = [Path(each) for each in adapters]
     with MeasuringProgress(console) as progress:
-        done = average(files, Path(output), base, name, Path(held_out), options, progress)
+        done = average(files, Path(output), base, name, Path(held_out), options, progress, console.note)
     result = done.to_json()
     click.echo(json.dumps(result, indent=2) if as_json else "\n".join(held_out_lines(result)))
     console.note(f"next: speccompact models convert {shown(model)} --adapter {shown(done.adapter)} --name NAME")

@@ -64,21 +64,21 @@ class TrainProgress(Activity):
         """Show how far a run is; an evaluation is also said in a line of its own."""
         if report.stage == "evaluated" and report.tokens:
             self._console.note(f"{report.tokens} tokens: held-out text {report.change:+.2f} % (mean over the kinds)")
-        self.show(progress_line(report))
+        self.show(*progress_fields(report))
 
 
-def progress_line(report: "Report") -> str:
-    """Return the line that is redrawn while a run goes on."""
-    parts = [f"{report.stage}  {report.tokens / max(report.total, 1):4.0%}  {report.tokens}/{report.total} tokens"]
-    if report.tokens_per_second is not None:
-        parts.append(f"{report.tokens_per_second:.0f} tokens/s")
-    if report.bits is not None:
-        parts.append(f"{report.bits:.3f} bits/token")
-    if report.change is not None:
-        parts.append(f"held-out {report.change:+.2f} %")
+def progress_fields(report: "Report") -> list[str]:
+    """Return the line that is redrawn while a run goes on, in the order of importance."""
+    fields = [f"{report.stage}  {report.tokens / max(report.total, 1):4.0%}"]
     if report.seconds_left is not None:
-        parts.append(f"{duration(report.seconds_left)} left")
-    return "  ".join(parts)
+        fields.append(f"{duration(report.seconds_left)} left")
+    if report.change is not None:
+        fields.append(f"held-out {report.change:+.2f} %")
+    if report.bits is not None:
+        fields.append(f"{report.bits:.3f} bits/token")
+    if report.tokens_per_second is not None:
+        fields.append(f"{report.tokens_per_second:.0f} tokens/s")
+    return [*fields, f"{report.tokens}/{report.total} tokens"]
 
 
 def parse_mix(values: tuple[str, ...]) -> dict[str, float]:
@@ -110,7 +110,7 @@ def train_command() -> None:
 train_command.add_command(average_command)
 
 
-@train_command.command("adapter")
+@train_command.command("adapter", short_help="Train an adapter on the text in a folder.")
 @click.option("--corpus", required=True, metavar="DIR", help="Text to train on; its folders are kinds of text.")
 @click.option("-o", "--output", required=True, metavar="DIR", help="Folder of the results and checkpoints.")
 @click.option("--model", default=DEFAULT_MODEL, show_default=True, metavar="NAME|PATH", help="Model to start from.")
@@ -155,13 +155,13 @@ def adapter_command(
     verbose: bool,
     **settings: Any,
 ) -> int:
-    """Train an adapter on the text in a folder, for ``models convert --adapter``.
+    """Train an adapter on the text in a folder, for `models convert --adapter`.
 
-    Ctrl-C or SIGTERM writes a checkpoint first; ``--resume`` goes on as if nothing had happened.
+    Ctrl-C or SIGTERM writes a checkpoint first; `--resume` goes on as if nothing had happened.
     """
     from speccompact.training.trainer import Interrupted  # loads torch: only when it runs
     from speccompact.training.trainoptions import TrainOptions
-    from speccompact.training.tuning import load_base, tune
+    from speccompact.training.tuning import check_first, load_base, tune
 
     make_options(threads, device)
     if full and rank is not None:
@@ -170,6 +170,9 @@ def adapter_command(
         settings["rank"] = rank
     options = TrainOptions(mix=parse_mix(mix), threads=threads, device=device, **settings)
     console, stop = make_console(quiet, verbose), StopRequest()
+    held = Path(held_out) if held_out is not None else None
+    began_from = Path(start) if start is not None else None
+    check_first(Path(corpus), Path(output), options, held_out=held, start=began_from, resume=resume)
     fetching = StageProgress(console, shown(model))
     try:
         base, name = load_base(model, fetching)
@@ -183,11 +186,12 @@ def adapter_command(
                 base,
                 name,
                 options,
-                held_out=Path(held_out) if held_out is not None else None,
-                start=Path(start) if start is not None else None,
+                held_out=held,
+                start=began_from,
                 resume=resume,
                 watch=progress,
                 stopping=stop,
+                remark=console.note,
             )
         except Interrupted:
             console.note(f"{shown(output)}: checkpoint written; go on with --resume")

@@ -66,8 +66,10 @@ class StreamDecompressor:
         self._written = 0
 
     def run(self, stream: BinaryIO) -> Summary:
-        """Decode everything; the first damage raises."""
+        """Decode everything; the first damage raises, that of the structure of a seekable input before all other."""
         source = Source(stream)
+        if source.seekable:
+            self._check_structure(stream)
         reader = FrameReader(source, self._limits)
         with advising(source), contextlib.ExitStack() as stack:
             if self._groups > 1 and source.seekable:
@@ -76,6 +78,20 @@ class StreamDecompressor:
                 self._expect(frame.head.content_bytes)
                 self._write(self._decode(reader, frame))
         return self._finish(reader)
+
+    def _check_structure(self, stream: BinaryIO) -> None:
+        """Go from head to head to the end, so that nobody waits minutes for content that ends in an error.
+
+        The position of `stream`, which is seekable, stays.
+        """
+        start = stream.tell()
+        source = Source(stream)
+        reader = FrameReader(source, self._limits)
+        with advising(source):
+            while (frame := reader.next()) is not None:
+                self._expect(reader.base + frame.head.start + frame.head.content_bytes)
+                reader.pass_over(frame)
+        stream.seek(start)
 
     def run_salvage(self, stream: BinaryIO) -> Summary:
         """Decode what is intact and list the rest.

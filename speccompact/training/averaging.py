@@ -27,7 +27,8 @@ from speccompact.text.tokenizer import Tokenizer
 from speccompact.text.vocabulary import Vocabulary
 from speccompact.training import provenance
 from speccompact.training.corpus import open_held_out
-from speccompact.training.evaluation import evaluate, results, slices
+from speccompact.training.evaluation import evaluate, results, short_measures, slices
+from speccompact.training.folders import require_folder, require_place
 from speccompact.training.network import Network
 from speccompact.training.resuming import refuse_occupied
 from speccompact.training.sampling import Cutter
@@ -89,6 +90,28 @@ def mean_adapter(adapters: Sequence[Adapter]) -> Adapter:
     return Adapter(first.rank, first.scale, based.base, factors, source=based.source)
 
 
+def check_first(
+    files: Sequence[Path], out: Path, held_out: Path, options: TrainOptions
+) -> tuple[torch.device, Adapter]:
+    """Refuse what can be refused without the model, before somebody waits for that; see `average`.
+
+    Returns:
+        The device to measure on, and the mean of the adapters.
+
+    Raises:
+        ArgumentError: an option does not allow it, the adapters do not fit together, or `out` holds results.
+        ModelError: a file is no adapter.
+        OSError: a folder or a file is missing, or `out` cannot be written.
+    """
+    device = torch.device(check_device(Options(device=options.device)))
+    require_folder(held_out)
+    require_place(out)
+    if (out / PROVENANCE).exists():  # which is written last
+        raise ArgumentError(f"output {out} holds a result already; name another folder")
+    refuse_occupied(out)
+    return device, mean_adapter([read_adapter(path) for path in files])
+
+
 def average(
     files: Sequence[Path],
     out: Path,
@@ -97,6 +120,7 @@ def average(
     held_out: Path,
     options: TrainOptions,
     watch: Watch,
+    remark: Callable[[str], None] = lambda words: None,
 ) -> Averaged:
     """Average adapters, and measure what comes out, which appears under its name only then.
 
@@ -108,6 +132,7 @@ def average(
         held_out: folder of text to measure with, see `corpus.open_corpus`.
         options: how to measure; what is about training is not looked at.
         watch: told how far measuring is.
+        remark: told in a line where there is little to measure with.
 
     Raises:
         ArgumentError: the adapters do not fit together, there is nothing to measure with, or `out` holds results.
@@ -115,11 +140,7 @@ def average(
         ModelError: a file is no adapter.
         OSError: a file cannot be read or written.
     """
-    device = torch.device(check_device(Options(device=options.device)))
-    if (out / PROVENANCE).exists():  # which is written last
-        raise ArgumentError(f"output {out} holds a result already; name another folder")
-    refuse_occupied(out)
-    mean = mean_adapter([read_adapter(path) for path in files])
+    device, mean = check_first(files, out, held_out, options)
     digests = [file_sha256(tensor_file(path)) for path in files]
     base_digest = fingerprint(base)
     if mean.base not in ("", base_digest):
@@ -140,6 +161,8 @@ def average(
         micro_batch=options.passed_at_once,
         tokens=options.evaluate_tokens,
     )
+    for words in short_measures(measured):
+        remark(words)
     if not any(measured.values()):
         raise ArgumentError(f"{held_out}: what it holds is no text")
     total = 2 * sum(len(batch.targets) for batches in measured.values() for batch in batches)

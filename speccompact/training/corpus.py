@@ -86,8 +86,8 @@ def open_corpus(
             text; None for as many.
 
     Raises:
-        ArgumentError: a folder is missing, there is nothing to train on or to measure with, or both hold one file.
-        OSError: a file cannot be read.
+        ArgumentError: there is nothing to train on or to measure with, or both hold one file.
+        OSError: a folder is missing, or a file cannot be read.
     """
     files = scan(folder, tokenizer, slot_tokens, hold_out=True)
     training = _chunks(folder, files, lambda file: file.kind, held=False)
@@ -126,8 +126,8 @@ def open_held_out(folder: Path, tokenizer: TextEncoder, slot_tokens: int) -> Hel
     """Read a folder through of which all is text to measure with; see `open_corpus`.
 
     Raises:
-        ArgumentError: the folder is missing, or holds nothing.
-        OSError: a file cannot be read.
+        ArgumentError: the folder holds nothing.
+        OSError: it is missing, or a file cannot be read.
     """
     files = scan(folder, tokenizer, slot_tokens, hold_out=False)
     return HeldOut(files, _chunks(folder, files, lambda file: file.fine_kind, held=False))

@@ -55,8 +55,9 @@ def draw(path: Path, lines: Sequence[Line]) -> None:
             percents = [changes(start, line["held_out"])[kind] for line in measured]
             style = {"color": colormaps["tab20"](number % 20), "linestyle": ("-", "--", ":")[number // 20 % 3]}
             kinds.plot(tokens, percents, marker=".", label=_label(kind, start[kind]), **style)
-        means = [mean_change(start, line["held_out"]) for line in measured]
-        kinds.plot(tokens, means, color="black", linewidth=2.5, label="mean")
+        if len(start) > 1:
+            means = [mean_change(start, line["held_out"]) for line in measured]
+            kinds.plot(tokens, means, color="black", linewidth=2.5, label="mean")
         figure.legend(fontsize="small", loc="outside right center")
     kinds.axhline(0, color="0.75")
     kinds.set(ylabel="held-out bits against the start, %", xlabel="tokens")

@@ -13,10 +13,10 @@ from safetensors.torch import save_file
 from torch import nn
 
 from speccompact.errors import ModelError
+from speccompact.modelstore.adapterfile import CHECKPOINT_KEY
 from speccompact.modelstore.safetensors import SafetensorsFile
 from speccompact.modelstore.storefiles import commit, temporary
 
-_KEY = "speccompact.training"
 _MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
@@ -57,7 +57,7 @@ def save_state(path: Path, state: RunState, network: nn.Module, optimiser: torch
                 tensors[f"{moment}.{name}"] = optimiser.state[parameter][moment].float().cpu().contiguous()
     with temporary(path.parent) as place:
         mode = place.stat().st_mode
-        save_file(tensors, place, {_KEY: json.dumps(vars(state))})
+        save_file(tensors, place, {CHECKPOINT_KEY: json.dumps(vars(state))})
         place.chmod(mode)  # the library's files are private
         commit(place, path)
 
@@ -93,7 +93,7 @@ def load_state(path: Path, network: nn.Module, optimiser: torch.optim.Optimizer)
 
 def _state(file: SafetensorsFile) -> RunState:
     try:
-        values = json.loads(file.metadata[_KEY])
+        values = json.loads(file.metadata[CHECKPOINT_KEY])
         values["evaluations"] = [(step, measured) for step, measured in values["evaluations"]]
         state = RunState(**values)
     except (KeyError, TypeError, ValueError, RecursionError):

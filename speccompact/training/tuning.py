@@ -31,10 +31,11 @@ from speccompact.text.vocabulary import Vocabulary
 from speccompact.training import provenance
 from speccompact.training.corpus import Corpus, mixture, open_corpus
 from speccompact.training.curves import draw, require_plots
-from speccompact.training.evaluation import results, slices
+from speccompact.training.evaluation import results, short_measures, slices
+from speccompact.training.folders import require_folder, require_place
 from speccompact.training.metrics import Line, MetricsFile
 from speccompact.training.network import Network
-from speccompact.training.resuming import choose_checkpoint, refuse_occupied
+from speccompact.training.resuming import choose_checkpoint, refuse_occupied, require_run
 from speccompact.training.sampling import Cutter, SequenceStream
 from speccompact.training.trainer import Report, Trainer, Watch, make_optimiser
 from speccompact.training.trainoptions import TrainOptions
@@ -78,6 +79,40 @@ def load_base(model: str, progress: Progress = no_progress) -> tuple[Checkpoint,
     return open_checkpoint(model, progress=progress), model if model in REGISTRY else Path(model).resolve().name
 
 
+def check_first(
+    corpus_folder: Path,
+    out: Path,
+    options: TrainOptions,
+    *,
+    held_out: Path | None,
+    start: Path | None,
+    resume: bool,
+) -> torch.device:
+    """Refuse what can be refused without the model, before somebody waits for that; see `tune`.
+
+    Returns:
+        The device to train on.
+
+    Raises:
+        ArgumentError: an option, an extra that is not installed, or the run in `out` does not allow it.
+        ModelError: `start` is no adapter.
+        OSError: a folder or a file is missing, or `out` cannot be written.
+    """
+    require_plots()
+    device = torch.device(check_device(Options(device=options.device)))
+    if options.compile and device.type == "cpu":
+        _require_compiler()
+    if start is not None and options.rank is None:
+        raise ArgumentError("start is an adapter; leave it out, or train one")
+    for folder in (corpus_folder, *([held_out] if held_out is not None else [])):
+        require_folder(folder)
+    require_place(out)
+    (require_run if resume else refuse_occupied)(out)
+    if start is not None:
+        _read_start(start, options)
+    return device
+
+
 def tune(
     corpus_folder: Path,
     out: Path,
@@ -90,6 +125,7 @@ def tune(
     resume: bool = False,
     watch: Watch,
     stopping: Callable[[], bool],
+    remark: Callable[[str], None] = lambda words: None,
 ) -> Tuned:
     """Train, and write the results.
 
@@ -104,6 +140,7 @@ def tune(
         resume: go on with the run that `out` holds.
         watch: told how far the run is.
         stopping: whether somebody wants the run to end.
+        remark: told, in a line each, what is unusual about the run.
 
     Raises:
         trainer.Interrupted: it was asked to stop; `resume` goes on with it.
@@ -111,23 +148,16 @@ def tune(
         ModelError: a checkpoint is damaged.
         OSError: a file cannot be read or written.
     """
-    require_plots()
-    device = torch.device(check_device(Options(device=options.device)))
+    device = check_first(corpus_folder, out, options, held_out=held_out, start=start, resume=resume)
     for name, length in (("length", options.length), ("evaluate_length", options.measured_length)):
         if length > base.config.context:
             raise ArgumentError(f"{name} is {length}, but the model was made for {base.config.context} tokens")
     if options.rank is not None and options.rank > base.config.hidden:
         raise ArgumentError(f"rank is {options.rank}, but the model is only {base.config.hidden} wide")
-    if options.compile and device.type == "cpu":
-        _require_compiler()
-    if start is not None and options.rank is None:
-        raise ArgumentError("start is an adapter; leave it out, or train one")
-    if not resume:
-        refuse_occupied(out)
     if options.threads:
         torch.set_num_threads(options.threads)
     base_digest = fingerprint(base)
-    first = _read_start(start, base_digest, options) if start is not None else None
+    first = _read_start(start, options, base_digest) if start is not None else None
     watch(Report("reading", 0, options.tokens, None, None, None, None))
     tokenizer = Tokenizer(base.tokenizer, Vocabulary(base.tokenizer.token_bytes(), base.tokenizer.special_ids))
     corpus = open_corpus(corpus_folder, held_out, tokenizer, options.length, options.measured_length)
@@ -152,6 +182,8 @@ def tune(
         micro_batch=options.passed_at_once,
         tokens=options.evaluate_tokens,
     )
+    for words in options.schedule().remarks() + short_measures(measured):
+        remark(words)
     if not any(measured.values()):
         raise ArgumentError("held_out text is needed to measure with, and what is held out is no text")
     stream = SequenceStream(corpus.training, shares, cutter, options.sampling())
@@ -160,12 +192,15 @@ def tune(
     metrics = MetricsFile(out / "metrics.jsonl")
     if chosen is not None:
         state = load_state(chosen, network, optimiser)
+        if state.total != options.tokens:
+            remark(f"the run was to have {state.total} tokens; it goes on at {state.step * options.batch}")
         state.total = options.tokens
         try:
             stream.restore(state.stream)
         except (AttributeError, LookupError, TypeError, ValueError):
             raise ModelError(f"{chosen}: damaged checkpoint: its place in the corpus makes no sense") from None
-    metrics.resume(state.step if chosen is not None else -1, provenance.conditions(device, options))
+    conditions = {"tokens": options.tokens} | provenance.conditions(device, options)
+    metrics.resume(state.step if chosen is not None else -1, conditions)
     trainer = Trainer(
         network,
         optimiser,
@@ -195,10 +230,10 @@ def tune(
     return tuned
 
 
-def _read_start(path: Path, base_digest: str, options: TrainOptions) -> Adapter:
-    """Return the adapter that a run starts from."""
+def _read_start(path: Path, options: TrainOptions, base_digest: str | None = None) -> Adapter:
+    """Return the adapter that a run starts from; where its base is not known yet, any will do."""
     adapter = read_adapter(path)
-    if adapter.base not in ("", base_digest):
+    if base_digest is not None and adapter.base not in ("", base_digest):
         raise ArgumentError(f"{path}: the adapter was made for another model (weights {adapter.base[:16]})")
     if adapter.rank != options.rank:
         raise ArgumentError(f"{path}: its rank is {adapter.rank}; train with --rank {adapter.rank}")

@@ -1,5 +1,6 @@
 """Every command and option, in one process, with a model that is none."""
 
+import hashlib
 import json
 import os
 import re
@@ -9,15 +10,17 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+import click
+import numpy as np
 import pytest
 
 from speccompact.modelstore.adapterfile import write_adapter
 from speccompact.modelstore.store import StoredModel
-from speccompact_cli.main import run
+from speccompact_cli.main import program, run
 from tests.fakes import FakeEngines, prose
 from tests.source_tree import ROOT
 from tests.tiny_adapter import tiny_adapter
-from tests.tiny_gguf import tiny_llama
+from tests.tiny_gguf import tiny_llama, write_safetensors
 
 TEXT = prose(20_000)
 Run = Callable[..., tuple[int, bytes, str]]
@@ -120,7 +123,7 @@ def test_one_failure_does_not_stop_the_others(call: Run, text: Path) -> None:
 
 
 def test_the_input_goes_only_when_asked_and_last(call: Run, text: Path) -> None:
-    assert call("compress", "--rm", "-k", "text.txt")[0] == 0
+    assert call("compress", "-k", "text.txt")[0] == 0
     assert text.exists()
     assert call("compress", "--rm", "text.txt")[0] == 1
     assert text.exists()
@@ -245,11 +248,80 @@ def test_convert_merges_an_adapter(call: Run, tmp_path: Path) -> None:
     assert call("models", "convert", "base.gguf", "--adapter", "logs.safetensors", "--name", "other")[0] == 0
     models = {row["name"]: row for row in json.loads(call("models", "list", "--json")[1])}
     assert models["base"]["digest"] != models["logs"]["digest"] == models["other"]["digest"]
-    assert models["logs"]["source"] == "base.gguf + logs.safetensors"
+    digest = hashlib.sha256((tmp_path / "logs.safetensors").read_bytes()).hexdigest()
+    assert models["logs"]["source"] == f"base.gguf + logs.safetensors {digest[:8]}"
     code, _, said = call("models", "convert", "base.gguf", "--adapter", "base.gguf")
     assert (code, "base.gguf" in said) == (4, True)
     code, _, said = call("models", "convert", "base.gguf", "--name", "smollm2-135m")
     assert (code, "choose another with --name" in said) == (2, True)
+
+
+def test_a_tuned_model_is_moved_and_removed(call: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny_llama().write(tmp_path / "base.gguf")
+    (tmp_path / "tuned").mkdir()
+    write_adapter(tmp_path / "tuned" / "adapter.safetensors", tiny_adapter())
+    assert call("models", "convert", "base.gguf", "--adapter", "tuned/adapter.safetensors", "-v")[2].startswith(
+        "base.gguf: convert\ntuned: "
+    )
+    path = call("models", "path", "tuned")[1].decode().strip()
+    digest = Path(path).stem
+    assert call("models", "path", digest[:16])[1].decode().strip() == path
+    assert " base.gguf + tuned " in call("models", "list")[1].decode()
+    monkeypatch.setenv("SPECCOMPACT_HOME", str(tmp_path / "elsewhere"))
+    for there in ("", "there already, "):
+        code, _, said = call("models", "import", path, "--name", "ours")
+        assert (code, said.startswith(f"ours: {there}"), digest[:16] in said) == (0, True, True)
+    code, _, said = call("models", "import", path, "--name", "smollm2-135m")
+    assert (code, "choose another with --name" in said) == (2, True)
+    code, _, said = call("models", "import", "base.gguf")
+    assert (code, said.startswith("speccompact: base.gguf: ")) == (4, True)
+    assert call("models", "import", "absent")[0] == 1
+    assert call("models", "import", path, "--name", "alias")[0] == 0
+    code, _, said = call("models", "remove", "ours", "nosuch")
+    assert (code, said.splitlines()[0]) == (4, f"ours: name removed; the model, digest {digest[:16]}, is still alias")
+    assert "no model 'nosuch'" in said
+    code, _, said = call("models", "remove", "alias")
+    assert (code, f"archives made with it need the digest {digest[:16]} again" in said) == (0, True)
+    assert call("models", "path", digest[:16])[0] == 4
+
+
+def test_a_checkpoint_of_training_is_no_adapter(call: Run, tmp_path: Path) -> None:
+    tiny_llama().write(tmp_path / "base.gguf")
+    write_safetensors(tmp_path / "last.safetensors", {"x": np.zeros(2, np.float32)}, {"speccompact.training": "{}"})
+    code, _, said = call("models", "convert", "base.gguf", "--adapter", "last.safetensors")
+    assert (code, "checkpoint of training; use adapter.safetensors beside it" in said) == (4, True)
+    code, _, said = call("models", "convert", "base.gguf", "--adapter", "absent.safetensors")
+    assert (code, said) == (1, "speccompact: absent.safetensors: No such file or directory\n")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("compress", "--rm", "--keep", "text.txt"),
+        ("compress", "-q", "-v", "text.txt"),
+        ("decompress", "--rm", "-k", "text.txt.spc"),
+        ("verify", "-qv", "text.txt"),
+        ("models", "pull", "-qv", "smollm2-135m"),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(call: Run, text: Path, arguments: tuple[str, ...]) -> None:
+    code, out, said = call(*arguments)
+    assert (code, out, "exclude each other" in said) == (2, b"", True)
+    assert os.listdir(text.parent) == ["text.txt"]
+
+
+def test_no_help_is_cut_or_shows_marks_of_its_source(call: Run) -> None:
+    def look(group: click.Group, *path: str) -> None:
+        for name in group.list_commands(click.Context(group)):
+            command = group.get_command(click.Context(group), name)
+            assert command is not None
+            said = call(*path, name, "--help")[1].decode()
+            assert "``" not in said, name
+            assert "..." not in said.partition("Commands:")[2], name
+            if isinstance(command, click.Group):
+                look(command, *path, name)
+
+    look(program)
 
 
 def test_help_lists_every_exit_code_of_the_readme(call: Run) -> None:
