@@ -232,7 +232,7 @@ def missing(wanted: str | bytes) -> ModelMissingError:
         f"the data need the model with the digest {digest}, which is not in {store_dir()} and not one that this "
         f"release can pull; copy it from where it is (there, `speccompact models path {digest}` names the file) and "
         "run: speccompact models import FILE; or make it again from what it was made of: speccompact models convert "
-        "CHECKPOINT, with --adapter FILE if it was tuned"
+        "CHECKPOINT, with --adapter FILE if it was tuned; if nobody knows such a model, the data are damaged here"
     )
 
 
