@@ -39,12 +39,15 @@ demo: $(VENV)/run.stamp
 	cmp $(SAMPLE) $(DEMO)/sample.txt
 	$(BIN)/speccompact bench --model $(MODEL) $(SAMPLE)
 
+# Each process of the tests holds a model; tests of one file share what they prepare, and stay together.
+TEST_PROCESSES ?= 2
+
 # Offline, tests with the real model are skipped and reported so; with CI set a missing model is an error.
 model: $(VENV)/run.stamp
 	@$(BIN)/speccompact models pull --quiet $(MODEL) || echo "no $(MODEL): tests with the real model cannot run" >&2
 
 test: $(VENV)/dev.stamp model
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses=$(TEST_PROCESSES) --dist=loadfile
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff format --check .

@@ -3,10 +3,12 @@
     python docs/levels.py -o OUT [--level N]... [--OPTION...] FILE...
 
 Runs `speccompact bench` on the files once for each level, in a process of its own, and keeps its report in OUT: what is
-there already is not measured again. More options go to every run; with `--no-decode` there are sizes alone.
+there already is not measured again, if it is of the same files and options. More options go to every run; with
+`--no-decode` there are sizes alone.
 """
 
 import argparse
+import hashlib
 import json
 import subprocess
 import sys
@@ -33,12 +35,17 @@ def main() -> None:
 
 
 def report(place: Path, level: int, options: list[str], files: list[str]) -> dict[str, Any]:
-    """Return the report of a level, measured unless it is there."""
+    """Return the report of a level, measured unless it is there; one of something else ends the program."""
+    measured = {"options": options, "sha256": [hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in files]}
     if not place.exists():
         command = [sys.executable, "-m", "speccompact_cli", "bench", "--json", "--no-peers", "--level", str(level)]
         done = subprocess.run([*command, *options, "--", *files], check=True, stdout=subprocess.PIPE)
-        place.write_bytes(done.stdout)
+        place.write_text(json.dumps(json.loads(done.stdout) | {"measured": measured}, indent=2) + "\n", "utf-8")
     found: dict[str, Any] = json.loads(place.read_bytes())
+    sizes = [(Path(file["path"]).name, file["bytes"]) for file in found["files"]]
+    same = sizes == [(Path(file).name, Path(file).stat().st_size) for file in files]
+    if not same or found.get("measured", measured) != measured:  # older reports do not say what they measured
+        sys.exit(f"{place} is of other files or options; name another folder")
     return found
 
 

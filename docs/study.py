@@ -4,10 +4,12 @@
 
 Each row is a run; each column a kind of held-out text, with the change of its bits by the run, in percent. More options
 go to every run, in place of those in COMMON, each one once. A run that is complete is not repeated, one that was
-stopped goes on, so the same command finishes a study that was interrupted.
+stopped goes on, so the same command finishes a study that was interrupted. A run on other text is refused.
 """
 
 import argparse
+import functools
+import hashlib
 import json
 import re
 import subprocess
@@ -26,15 +28,17 @@ COMMON = {
 }
 """Settings of every run that its study does not change."""
 
-KINDS_LEFT_OUT = ("code", "logs", "prose", "languages", "json")
+SHORT = {"--tokens": "51200", "--evaluate-every": "51200"}
+KINDS_LEFT_OUT = ("code", "logs", "prose", "languages")
 
 STUDIES: dict[str, dict[str, dict[str, str]]] = {
-    "tokens": {name: {"--tokens": name, "--evaluate-every": name} for name in ("51200", "102400", "204800", "409600")},
-    "rank": {name: {"--rank": name} for name in ("8", "16", "32")},
+    "tokens": {name: {"--tokens": name, "--evaluate-every": name} for name in ("51200", "102400")},
+    "rank": {name: SHORT | {"--rank": name} for name in ("8", "16", "32")},
     "learning-rate": {name: {"--learning-rate": name} for name in ("3e-4", "1e-3", "3e-3")},
-    "length": {name: {"--length": name} for name in ("512", "1024", "2048")},
-    "mix": {"all": {}} | {f"no {kind}": {"--mix": f"{kind}=0"} for kind in KINDS_LEFT_OUT},
-    "full": {"adapter": {}, "all weights": {"--full": "", "--learning-rate": "1e-4"}},
+    "length": {name: SHORT | {"--length": name} for name in ("512", "1024", "2048")},
+    "mix": {"all": SHORT} | {f"no {kind}": SHORT | {"--mix": f"{kind}=0"} for kind in KINDS_LEFT_OUT},
+    "full": {"adapter": SHORT}
+    | {f"all weights, {rate}": SHORT | {"--full": "", "--learning-rate": rate} for rate in ("1e-4", "1e-5")},
 }
 """Study -> name of a run -> what it changes. An option with an empty value takes none."""
 
@@ -83,10 +87,25 @@ def outcome(folder: Path, corpus: str, held_out: str, settings: dict[str, str]) 
         if (place / "last.safetensors").exists():
             command.append("--resume")
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    result = json.loads(record.read_text("utf-8"))["result"]
-    changes = {kind: row["change_percent"] for kind, row in result["held_out"].items()}
+    found = json.loads(record.read_text("utf-8"))
+    for text, name in ((corpus, "corpus"), (held_out, "held_out")):
+        if {(file["path"], file["bytes"], file["sha256"]) for file in found[name]["files"]} != files_of(text):
+            sys.exit(f"{record} is of another {name.replace('_', '-')} than {text}; name another folder by -o")
+    changes = {kind: row["change_percent"] for kind, row in found["result"]["held_out"].items()}
     columns = grouped(changes)
     return columns | {"mean": sum(columns.values()) / len(columns)}
+
+
+@functools.cache
+def files_of(folder: str) -> frozenset[tuple[str, int, str]]:
+    """Return name, size and digest of the files that count in a folder of text, as a record of a run has them."""
+    found = set()
+    for path in Path(folder).rglob("*"):
+        name = path.relative_to(folder)
+        if path.is_file() and path.stat().st_size and not any(part.startswith(".") for part in name.parts):
+            with path.open("rb") as file:
+                found.add((name.as_posix(), path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest()))
+    return frozenset(found)
 
 
 def grouped(changes: dict[str, float]) -> dict[str, float]:

@@ -1,7 +1,8 @@
 """The one door: compress, decompress, open, inspect, verify.
 
 Every function that decodes takes `limits` and treats its input as hostile; whatever is wrong with it is a class of
-`speccompact.errors`. Nothing but `level`, `model`, `slot_tokens` and `group_frames` changes a byte of an archive.
+`speccompact.errors`. Nothing but `level`, `model`, `slot_tokens` and `group_frames` changes a byte of an archive
+with the same versions of the libraries `zstandard` and `tokenizers`; any reader opens what any version has written.
 `engines` replaces the user's model store, for tests and for services that keep models loaded.
 """
 

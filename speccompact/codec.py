@@ -1,7 +1,6 @@
 """Symbols of slots to lanes and back, for whole frames: the plain front of `slotbatch`."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Protocol
@@ -16,6 +15,7 @@ from speccompact.options import Options
 from speccompact.parallel import Workers, available_cores
 from speccompact.params import MAX_FRAME_TOKENS
 from speccompact.prospect import Prospect
+from speccompact.shortage import memory_errors
 from speccompact.slotbatch import DecodedSlot, EncodedSlot, Result, SlotBatch, Symbols
 from speccompact.speculative.drafters import make_drafting
 from speccompact.speculative.drafting import Drafting
@@ -38,17 +38,6 @@ class CodedSlot(Protocol):
     def tokens(self) -> int:
         """Number of symbols, at least 1."""
         ...
-
-
-@contextmanager
-def _memory_errors() -> Iterator[None]:
-    """Torch says with a RuntimeError that memory is short; say it as Python does."""
-    try:
-        yield
-    except RuntimeError as error:
-        if "memory" not in str(error):
-            raise
-        raise MemoryError(str(error).splitlines()[0]) from error
 
 
 class Codec:
@@ -93,23 +82,6 @@ class Codec:
         line_ends = self.target.vocabulary.holding(ord("\n"))
         return GroupMemory(self.target.transformer.weights, line_ends, log2_of_mantissas(), table_bits)
 
-    def encode(
-        self,
-        slots: Sequence[Symbols],
-        checks: Sequence[int],
-        tick: Tick | None = None,
-        memory: GroupMemory | None = None,
-    ) -> list[EncodedSlot]:
-        """Return a lane for every slot.
-
-        Args:
-            slots: (n,) int32 symbols of each, n >= 1.
-            checks: slot check of each, 8 bits.
-            tick: called with the number of symbols settled by each pass.
-            memory: of the group that the slots are the next frame of; it goes on from them.
-        """
-        return self.try_encode(slots, checks, None, tick, memory) or []
-
     def try_encode(
         self,
         slots: Sequence[Symbols],
@@ -121,14 +93,18 @@ class Codec:
         """Return a lane for every slot, or None if it becomes clear on the way that they will exceed the budget.
 
         Args:
-            slots, checks, tick, memory: as above. After None, the memory is of no use any more.
+            slots: (n,) int32 symbols of each, n >= 1.
+            checks: slot check of each, 8 bits.
             budget: bytes that all lanes together may have; None for any number. It changes nothing in the lanes, and is
                 only looked at with a memory, at the borders of its epochs.
+            tick: called with the number of symbols settled by each pass.
+            memory: of the group that the slots are the next frame of; it goes on from them. After None, it is of no
+                use any more.
         """
         if not slots:
             return []
         prospect = None if budget is None else Prospect(sum(map(len, slots)), 8 * budget << FRAC_ODDS)
-        with _memory_errors():
+        with memory_errors():
             batch = self._batch([len(symbols) for symbols in slots], memory, None)
             tickets = [batch.submit_encode(symbols, check) for symbols, check in zip(slots, checks, strict=True)]
             results = self._run(batch, tick, prospect)
@@ -156,7 +132,7 @@ class Codec:
         results: dict[int, Result] = {}
         tickets: list[int] = []
         if fitting:
-            with _memory_errors():
+            with memory_errors():
                 batch = self._batch([slot.tokens for slot in fitting], memory, self._drafting)
                 tickets = [batch.submit_decode(slot.payload, slot.tokens) for slot in fitting]
                 results = self._run(batch, tick, None) or {}

@@ -1,6 +1,7 @@
 """An adapter for the tiny GGUF model, made of integers, in our file format and as the peft library would write it."""
 
 import json
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from speccompact.modelstore.adapterfile import Adapter, stored_name
+from speccompact.modelstore.adapterfile import Adapter, read_adapter, stored_name
 from speccompact.modelstore.modelconfig import ModelConfig
 from tests.tiny_gguf import FFN, HEADS, HIDDEN, KV_HEADS, LAYERS, write_safetensors
 from tests.tiny_model import noise
@@ -95,3 +96,13 @@ def write_peft_folder(folder: Path, adapter: Adapter, dtype: str = "<f4", **sett
     tensors = {name: values.astype(dtype) for name, values in peft_tensors(adapter).items()}
     write_safetensors(folder / "adapter_model.safetensors", tensors)
     return folder
+
+
+def peft_folder(place: Path, file: Path) -> Path:
+    """Make a folder of the numbers in an adapter file, as the peft library has them; it does not name a model."""
+    adapter = read_adapter(file)
+    place.mkdir()
+    config = {"peft_type": "LORA", "r": adapter.rank, "lora_alpha": adapter.scale * adapter.rank}
+    (place / "adapter_config.json").write_text(json.dumps(config), "utf-8")
+    shutil.copy(file, place / "adapter_model.safetensors")
+    return place

@@ -1,13 +1,15 @@
 """Slots of symbols, drafters and codecs on the tiny model."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 
 from speccompact.codec import Codec
+from speccompact.memory.group import GroupMemory
 from speccompact.options import Kernels, Options
+from speccompact.slotbatch import EncodedSlot
 from speccompact.speculative.drafter import Draft, Drafter, NoDrafter, Slot
 from speccompact.speculative.drafting import Drafting
 from speccompact.streams.engine import CodedSlot
@@ -32,14 +34,31 @@ def wild_symbols(count: int, seed: int = 0) -> Symbols:
     return np.array([next(source) % symbols for _ in range(count)], np.int32)
 
 
-def codec(drafter: Drafter | None = None, *, kernels: Kernels = "auto", window: int = 0, threads: int = 1) -> Codec:
+class PlainCodec(Codec):
+    """A codec that never gives up."""
+
+    def encode(
+        self,
+        slots: Sequence[Symbols],
+        checks: Sequence[int],
+        tick: Callable[[int], None] | None = None,
+        memory: GroupMemory | None = None,
+    ) -> list[EncodedSlot]:
+        found = self.try_encode(slots, checks, None, tick, memory)
+        assert found is not None
+        return found
+
+
+def codec(
+    drafter: Drafter | None = None, *, kernels: Kernels = "auto", window: int = 0, threads: int = 1
+) -> PlainCodec:
     """Return a codec that tries all that a drafter proposes."""
     options = Options(kernels=kernels, window=window, threads=threads)
     chosen = drafter or NoDrafter()
-    return Codec(tiny(Options(kernels=kernels, threads=1))[0], options, lambda: Drafting(chosen, "test"))
+    return PlainCodec(tiny(Options(kernels=kernels, threads=1))[0], options, lambda: Drafting(chosen, "test"))
 
 
-def encode(slots: Sequence[Symbols], coder: Codec | None = None) -> list[bytes]:
+def encode(slots: Sequence[Symbols], coder: PlainCodec | None = None) -> list[bytes]:
     return [slot.payload for slot in (coder or codec()).encode(slots, [i % 256 for i in range(len(slots))])]
 
 

@@ -41,13 +41,14 @@ def compress_command(
     to_stdout: bool,
     force: bool,
     remove: bool,
+    keep: bool,
     threads: int,
     device: str,
     quiet: bool,
     verbose: bool,
 ) -> int:
     """Compress each FILE to FILE.spc; without FILE, or for -, standard input to standard output."""
-    require_single_output(files, output, to_stdout, remove)
+    require_single_output(files, output, to_stdout, remove, keep)
     options = make_options(threads, device)
     paths = inputs(files)
     console = make_console(quiet, verbose, to_stdout=to_stdout or output == STANDARD or STANDARD in paths)

@@ -3,6 +3,7 @@
 import os
 import shutil
 import sys
+from collections.abc import Sequence
 from typing import BinaryIO, TextIO
 
 from speccompact.errors import ArgumentError
@@ -10,6 +11,9 @@ from speccompact.errors import ArgumentError
 QUIET = 0
 NORMAL = 1
 DETAILED = 2
+
+_GAP = "  "
+"""Between the fields of a line that is redrawn."""
 
 
 def standard_input() -> BinaryIO:
@@ -52,6 +56,22 @@ def silence_output() -> None:
         os.close(null)
 
 
+def fitted(fields: Sequence[str], width: int) -> str:
+    """Return fields as one line of at most `width` characters.
+
+    What does not fit is left out field by field, from the last on: half a number is worse than none. The first field,
+    a name, is shortened before the second is given up.
+    """
+    kept = list(fields)
+    while len(kept) > 2 and len(_GAP.join(kept)) > width:
+        kept.pop()
+    if len(kept) > 1:
+        room = width - len(_GAP.join(["", *kept[1:]]))
+        if len(kept[0]) > room:
+            kept = [kept[0][: room - 1] + "…", *kept[1:]] if room > 1 else kept[:1]
+    return _GAP.join(kept)[: max(width, 0)]
+
+
 class Console:
     """What a command says on standard error. Results never go here, only remarks about them.
 
@@ -76,10 +96,10 @@ class Console:
         """Whether a progress bar makes sense: a terminal that shows nothing else, and not -q."""
         return self._bars and self.verbosity > QUIET and self._stream is not None and self._stream.isatty()
 
-    def draw(self, line: str) -> None:
-        """Replace the line that is redrawn in place by another, cut to the terminal's width."""
+    def draw(self, *fields: str) -> None:
+        """Replace the line that is redrawn in place by another of as many fields as the terminal is wide for."""
         if self.shows_progress:
-            line = line[: shutil.get_terminal_size().columns - 1]
+            line = fitted(fields, shutil.get_terminal_size().columns - 1)
             self.write("\r" + line.ljust(self._drawn))
             self._drawn = max(self._drawn, len(line))
 

@@ -12,7 +12,13 @@ from speccompact_cli.file_jobs import content_size, for_each, inputs
 from speccompact_cli.files import open_source, open_target, remove_source
 from speccompact_cli.naming import STANDARD, restored_name, shown
 from speccompact_cli.progress import Progress, amount, duration
-from speccompact_cli.reports import describe_drafts, describe_loss, describe_salvage, describe_work
+from speccompact_cli.reports import (
+    describe_drafts,
+    describe_loss,
+    describe_salvage,
+    describe_work,
+    naming_the_need,
+)
 from speccompact_cli.shared_options import (
     drafter_options,
     files_argument,
@@ -74,6 +80,7 @@ def decompress_command(
     to_stdout: bool,
     force: bool,
     remove: bool,
+    keep: bool,
     threads: int,
     device: str,
     parallel: int,
@@ -84,9 +91,11 @@ def decompress_command(
 ) -> int:
     """Decompress each FILE.spc to FILE; without FILE, or for -, standard input to standard output."""
     to_stdout = to_stdout or (byte_range is not None and output is None)
-    require_single_output(files, output, to_stdout, remove)
+    require_single_output(files, output, to_stdout, remove, keep)
     if salvage and byte_range is not None:
         raise ArgumentError("--range and --salvage exclude each other; salvage the whole archive first")
+    if parallel > 1 and (salvage or byte_range is not None):
+        raise ArgumentError("--parallel is for whole archives; leave it out with --range or --salvage")
     if remove and (salvage or byte_range is not None):
         raise ArgumentError("--rm would lose what --salvage or --range leave out")
     options, limits = make_options(threads, device, parallel, drafter, drafter_file), make_limits(max_output)
@@ -96,7 +105,7 @@ def decompress_command(
     def decompress_one(path: str) -> int:
         name = STANDARD if to_stdout else output or (STANDARD if path == STANDARD else restored_name(path))
         began = time.monotonic()
-        with open_source(path) as source:
+        with naming_the_need(parallel), open_source(path) as source:
             with (
                 open_target(name, overwrite=force, source=source, binary=False) as target,
                 Progress(console, shown(path), source.size, content=content_size(console, source)) as progress,

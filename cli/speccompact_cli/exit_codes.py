@@ -108,6 +108,8 @@ def exit_code(error: BaseException) -> int:
     """Return the exit code of a command that ended with this error."""
     if isinstance(error, Stopped):
         return SIGNAL_BASE + error.signum
+    if _unmapped(error):
+        return LIMIT
     for ancestor in type(error).__mro__:
         if ancestor in EXIT_CODES:
             return EXIT_CODES[ancestor]
@@ -126,11 +128,16 @@ def describe(error: BaseException) -> str:
         if error.errno == errno.ENOSPC:
             reason += " (the disk is full)"
         return f"{shown(error.filename)}: {reason}" if error.filename is not None else reason
-    if isinstance(error, MemoryError):
-        return "out of memory; a lower level or smaller slots need less"
+    if isinstance(error, MemoryError) or _unmapped(error):
+        return "out of memory; compressing at a lower level or with smaller slots needs less"
     if isinstance(error, KeyboardInterrupt):
         return "interrupted"
     if isinstance(error, Stopped):
         return "interrupted" if error.signum == signal.SIGINT else f"ended by signal {error.signum}"
     text = " ".join(str(error).split())
     return f"internal error, please report it ({type(error).__name__}: {text}); SPECCOMPACT_DEBUG=1 shows where"
+
+
+def _unmapped(error: BaseException) -> bool:
+    """Whether a library could not be loaded for want of memory, which Python says in the loader's words alone."""
+    return isinstance(error, ImportError) and "failed to map segment" in str(error)

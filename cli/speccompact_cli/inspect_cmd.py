@@ -14,7 +14,7 @@ from speccompact_cli.exit_codes import SUCCESS
 from speccompact_cli.file_jobs import for_each
 from speccompact_cli.files import open_source
 from speccompact_cli.naming import STANDARD, shown
-from speccompact_cli.reports import describe_drafts
+from speccompact_cli.reports import describe_drafts, naming_the_need
 from speccompact_cli.shared_options import drafter_options, files_argument, make_options, running_options
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def inspect_command(
             info = speccompact.inspect(source.stream)
         decoded = None
         if stats:
-            with open_source(path) as source:
+            with naming_the_need(1), open_source(path) as source:
                 decoded = speccompact.verify_stream(source.stream, options=options)
         if as_json:
             effort = {"effort": decoded.effort.to_json()} if decoded is not None else {}

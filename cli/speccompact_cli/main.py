@@ -19,7 +19,7 @@ _COMMANDS = {
     "compress": ("compress_cmd", "Compress files to FILE.spc."),
     "decompress": ("decompress_cmd", "Decompress FILE.spc."),
     "inspect": ("inspect_cmd", "Show what a compressed file holds, without decoding it."),
-    "models": ("models_cmd", "List, fetch and convert models."),
+    "models": ("models_cmd", "List, fetch, convert, move and remove models."),
     "train": ("train_cmd", "Tune a model on text of your own."),
     "verify": ("verify_cmd", "Decode and check, without writing anything."),
 }

@@ -13,6 +13,9 @@ _INTERVAL = 0.1
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 _BAR_WIDTH = 20
 
+_STAGES_IN_BYTES = ("download", "extract")
+"""Stages of fetching a model that count bytes; converting counts weights, which mean nothing to a user."""
+
 
 def amount(count: float) -> str:
     """Return a number of bytes for people, in decimal units: 999 B, 1.50 kB, 2.25 GB."""
@@ -49,9 +52,9 @@ class Activity:
         """Wipe the line."""
         self._console.wipe()
 
-    def show(self, line: str) -> None:
-        """Replace the line by another."""
-        self._console.draw(line)
+    def show(self, *fields: str) -> None:
+        """Replace the line by another, of fields in the order of their importance."""
+        self._console.draw(*fields)
 
 
 class Progress(Activity):
@@ -63,6 +66,7 @@ class Progress(Activity):
         total: bytes that make the whole, or None where unknown.
         clock: seconds, monotonic.
         content: content bytes that those of `total` stand for, where known: the bar then counts content.
+        in_bytes: whether bytes are counted; other amounts are shown as a share alone.
     """
 
     def __init__(
@@ -73,11 +77,13 @@ class Progress(Activity):
         clock: Callable[[], float] = time.monotonic,
         *,
         content: int | None = None,
+        in_bytes: bool = True,
     ) -> None:
         super().__init__(console)
         self._label = label
         self._total = total
         self._content = content
+        self._in_bytes = in_bytes
         self._clock = clock
         self._began = clock()
         self._drawn = self._began
@@ -96,21 +102,22 @@ class Progress(Activity):
         total = total if total is not None else self._total
         if total and self._content is not None:
             done, total = done * self._content // total, self._content
-        self.show(self._line(done, total, now - self._began))
+        self.show(*self._fields(done, total, now - self._began))
 
-    def _line(self, done: int, total: int | None, seconds: float) -> str:
+    def _fields(self, done: int, total: int | None, seconds: float) -> list[str]:
         rate = done / seconds if seconds > 0 else 0.0
         if not total:
-            return f"{self._label}  {amount(done)}  {amount(rate)}/s"
+            return [self._label, amount(done), f"{amount(rate)}/s"]
         share = min(done / total, 1.0)
         filled = int(share * _BAR_WIDTH)
         bar = "#" * filled + "-" * (_BAR_WIDTH - filled)
         left = duration((total - done) / rate) if rate and done <= total else "?"
-        return f"{self._label}  [{bar}] {share:4.0%}  {amount(done)}/{amount(total)}  {amount(rate)}/s  {left} left"
+        fields = [self._label, f"[{bar}] {share:4.0%}", f"{left} left"]
+        return [*fields, f"{amount(done)}/{amount(total)}", f"{amount(rate)}/s"] if self._in_bytes else fields
 
 
 class StageProgress:
-    """One progress bar after another, for the stages of fetching a model."""
+    """One progress bar after another, for the stages of fetching a model; with -v also a line for each as it begins."""
 
     def __init__(self, console: Console, name: str) -> None:
         self._console = console
@@ -122,7 +129,9 @@ class StageProgress:
         """Say how far a stage is; a new stage begins a new bar."""
         if stage != self._stage or self._bar is None:
             self.close()
-            self._stage, self._bar = stage, Progress(self._console, f"{self._name}: {stage}", total)
+            in_bytes = stage in _STAGES_IN_BYTES
+            self._console.detail(f"{self._name}: {stage}" + (f" {amount(total)}" if in_bytes else ""))
+            self._stage, self._bar = stage, Progress(self._console, f"{self._name}: {stage}", total, in_bytes=in_bytes)
         self._bar.update(done, total)
 
     @property

@@ -3,8 +3,11 @@
 import os
 import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+from speccompact.errors import LimitError
 from speccompact.streams.summary import LostRange, Summary
 from speccompact_cli.console import Console
 from speccompact_cli.exit_codes import describe
@@ -66,6 +69,24 @@ def describe_loss(lost: LostRange) -> str:
         return f"damage at byte {lost.start} took no content: {lost.reason}"
     stop = "an unknown end" if lost.stop is None else str(lost.stop)
     return f"lost bytes {lost.start} to {stop}: {lost.reason}"
+
+
+@contextmanager
+def naming_the_need(parallel: int) -> Iterator[None]:
+    """Say what decoding needs where memory is short: the writer has chosen it, a level is of no help.
+
+    Args:
+        parallel: groups that are decoded at once.
+
+    Raises:
+        LimitError: in place of MemoryError.
+    """
+    try:
+        yield
+    except MemoryError:
+        need = "out of memory; a group of frames takes up to 3.8 GB to decode with the default model"
+        fewer = f", and --parallel {parallel} takes that {parallel} times; choose less" if parallel > 1 else ""
+        raise LimitError(need + fewer) from None
 
 
 def report_failure(console: Console, error: BaseException, name: str = "") -> None:

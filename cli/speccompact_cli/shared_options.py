@@ -25,8 +25,8 @@ def files_argument(*, required: bool) -> Callable[[F], F]:
 def output_options(function: F) -> F:
     """-o, -c, -f, --rm, -k."""
     for option in (
-        click.option("-k", "--keep", "remove", flag_value=False, help="Keep the input (this is the default)."),
-        click.option("--rm", "remove", flag_value=True, default=False, help="Remove the input after success."),
+        click.option("-k", "--keep", is_flag=True, help="Keep the input (this is the default)."),
+        click.option("--rm", "remove", is_flag=True, help="Remove the input after success."),
         click.option("-f", "--force", is_flag=True, help="Overwrite files; write binary data to a terminal."),
         click.option("-c", "--stdout", "to_stdout", is_flag=True, help="Write to standard output."),
         click.option("-o", "--output", metavar="FILE", help="Write to FILE; - is standard output."),
@@ -50,7 +50,7 @@ def coding_options(function: F) -> F:
     """-1 … -9, --level, --model, --slot-tokens, --group: what changes the compressed bytes."""
     options = [
         click.option("--level", type=click.IntRange(1, 9), help=f"1 fast … 9 small [default: {DEFAULT_LEVEL}]."),
-        click.option("--model", metavar="NAME", help=f"Model that predicts the text [default: {DEFAULT_MODEL}]."),
+        click.option("--model", metavar="NAME|DIGEST", help=f"One of `models list` [default: {DEFAULT_MODEL}]."),
         click.option("--slot-tokens", type=_SLOT_TOKENS, metavar="N", help="Tokens of a slot, at most."),
         click.option("--group", type=click.IntRange(min=0), metavar="N", help="Frames that share a memory; 0: none."),
     ]
@@ -144,7 +144,12 @@ def make_console(quiet: bool, verbose: bool = False, *, to_stdout: bool = False)
     """Return what a command speaks through.
 
     Where the result goes to standard output, remarks need -v, and a terminal there is not drawn on.
+
+    Raises:
+        ArgumentError: both are wanted.
     """
+    if quiet and verbose:
+        raise ArgumentError("-q and -v exclude each other")
     if quiet:
         return Console(QUIET)
     bars = not (to_stdout and output_is_terminal())
@@ -153,7 +158,9 @@ def make_console(quiet: bool, verbose: bool = False, *, to_stdout: bool = False)
     return Console(NORMAL, remarks=not to_stdout, bars=bars)
 
 
-def require_single_output(files: tuple[str, ...], output: str | None, to_stdout: bool, remove: bool) -> None:
+def require_single_output(
+    files: tuple[str, ...], output: str | None, to_stdout: bool, remove: bool, keep: bool
+) -> None:
     """Refuse combinations of output options that contradict each other.
 
     Raises:
@@ -163,5 +170,7 @@ def require_single_output(files: tuple[str, ...], output: str | None, to_stdout:
         raise ArgumentError("-o and -c exclude each other")
     if output is not None and len(files) > 1:
         raise ArgumentError("-o names one output; give one FILE, or use -c to write them one after another")
+    if remove and keep:
+        raise ArgumentError("--rm and --keep exclude each other")
     if remove and (to_stdout or output == "-" or "-" in files):
         raise ArgumentError("--rm needs named files for input and output")

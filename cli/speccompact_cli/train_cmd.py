@@ -12,7 +12,7 @@ from speccompact_cli.exit_codes import SUCCESS, Stopped
 from speccompact_cli.naming import shown
 from speccompact_cli.progress import StageProgress
 from speccompact_cli.reports import held_out_lines
-from speccompact_cli.shared_options import make_console, make_options, quiet_option, running_options
+from speccompact_cli.shared_options import make_console, make_options, running_options, verbosity_options
 from speccompact_cli.train_average_cmd import average_command
 from speccompact_cli.train_common import StopRequest, TrainProgress, corpus_options, parse_mix
 from speccompact_cli.train_drafter_cmd import drafter_command
@@ -31,7 +31,7 @@ train_command.add_command(labels_command)
 train_command.add_command(model_command)
 
 
-@train_command.command("adapter")
+@train_command.command("adapter", short_help="Train an adapter on the text in a folder.")
 @corpus_options(tokens=4_000_000, learning_rate=1e-3, batch=16384)
 @click.option("--start", metavar="FILE", help="Adapter to start from, of the same rank and model.")
 @click.option("--rank", type=int, metavar="N", help="Width of the adapters [default: 16].")
@@ -40,7 +40,7 @@ train_command.add_command(model_command)
 @click.option("--rounding-from", default=0.8, show_default=True, metavar="X", help="Share of the run without rounding.")
 @click.option("--compile", is_flag=True, help="Fuse loops first: faster after a minute, needs a C++ compiler.")
 @running_options
-@quiet_option
+@verbosity_options
 def adapter_command(
     corpus: str,
     output: str,
@@ -55,15 +55,16 @@ def adapter_command(
     threads: int,
     device: str,
     quiet: bool,
+    verbose: bool,
     **settings: Any,
 ) -> int:
-    """Train an adapter on the text in a folder, for ``models convert --adapter``.
+    """Train an adapter on the text in a folder, for `models convert --adapter`.
 
-    Ctrl-C or SIGTERM writes a checkpoint first; ``--resume`` goes on as if nothing had happened.
+    Ctrl-C or SIGTERM writes a checkpoint first; `--resume` goes on as if nothing had happened.
     """
     from speccompact.training.trainer import Interrupted  # loads torch: only when it runs
     from speccompact.training.trainoptions import TrainOptions
-    from speccompact.training.tuning import load_base, tune
+    from speccompact.training.tuning import check_first, load_base, tune
 
     make_options(threads, device)
     if full and rank is not None:
@@ -71,7 +72,10 @@ def adapter_command(
     if full or rank is not None:
         settings["rank"] = rank
     options = TrainOptions(mix=parse_mix(mix), threads=threads, device=device, **settings)
-    console, stop = make_console(quiet), StopRequest()
+    console, stop = make_console(quiet, verbose), StopRequest()
+    held = Path(held_out) if held_out is not None else None
+    began_from = Path(start) if start is not None else None
+    check_first(Path(corpus), Path(output), options, held_out=held, start=began_from, resume=resume)
     fetching = StageProgress(console, shown(model))
     try:
         base, name = load_base(model, fetching)
@@ -85,11 +89,12 @@ def adapter_command(
                 base,
                 name,
                 options,
-                held_out=Path(held_out) if held_out is not None else None,
-                start=Path(start) if start is not None else None,
+                held_out=held,
+                start=began_from,
                 resume=resume,
                 watch=progress,
                 stopping=stop,
+                remark=console.note,
             )
         except Interrupted:
             console.note(f"{shown(output)}: checkpoint written; go on with --resume")

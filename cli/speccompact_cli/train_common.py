@@ -136,19 +136,19 @@ class TrainProgress(Activity):
             self._console.note(
                 f"{report.tokens} tokens: held-out {what} {report.change:+.2f} % (mean over the kinds{better})"
             )
-        self.show(progress_line(report))
+        self.show(*progress_fields(report))
 
 
-def progress_line(report: "Report") -> str:
-    """Return the line that is redrawn while a run goes on."""
-    parts = [f"{report.stage}  {report.tokens / max(report.total, 1):4.0%}  {report.tokens}/{report.total} tokens"]
-    if report.tokens_per_second is not None:
-        parts.append(f"{report.tokens_per_second:.0f} tokens/s")
-    if report.loss is not None:
-        parts.append(f"loss {report.loss:.3f}")
+def progress_fields(report: "Report") -> list[str]:
+    """Return the line that is redrawn while a run goes on, in the order of importance."""
+    fields = [f"{report.stage}  {report.tokens / max(report.total, 1):4.0%}"]
+    if report.seconds_left is not None:
+        fields.append(f"{duration(report.seconds_left)} left")
     if report.change is not None:
         what = f" {report.figure.name}" if report.figure is not None else ""
-        parts.append(f"held-out{what} {report.change:+.2f} %")
-    if report.seconds_left is not None:
-        parts.append(f"{duration(report.seconds_left)} left")
-    return "  ".join(parts)
+        fields.append(f"held-out{what} {report.change:+.2f} %")
+    if report.loss is not None:
+        fields.append(f"loss {report.loss:.3f}")
+    if report.tokens_per_second is not None:
+        fields.append(f"{report.tokens_per_second:.0f} tokens/s")
+    return [*fields, f"{report.tokens}/{report.total} tokens"]

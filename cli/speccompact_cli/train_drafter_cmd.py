@@ -10,11 +10,11 @@ import click
 from speccompact_cli.exit_codes import SUCCESS, Stopped
 from speccompact_cli.naming import shown
 from speccompact_cli.progress import StageProgress
-from speccompact_cli.shared_options import make_console, make_options, quiet_option, running_options
+from speccompact_cli.shared_options import make_console, make_options, running_options, verbosity_options
 from speccompact_cli.train_common import StopRequest, TrainProgress, corpus_options, parse_mix
 
 
-@click.command("drafter")
+@click.command("drafter", short_help="Train a network that drafts for a tokenizer.")
 @corpus_options(tokens=40_000_000, learning_rate=2e-3, batch=4096)
 @click.option("--labels", metavar="FILE", help="Soft labels by `train labels`, in place of the text of the corpus.")
 @click.option("--text", is_flag=True, help="Of the labels take the text alone, to compare with them.")
@@ -35,7 +35,7 @@ from speccompact_cli.train_common import StopRequest, TrainProgress, corpus_opti
 )
 @click.option("--trust", default=32, show_default=True, metavar="N", help="Width of what judges drafts.")
 @running_options
-@quiet_option
+@verbosity_options
 def drafter_command(
     corpus: str,
     output: str,
@@ -48,14 +48,15 @@ def drafter_command(
     threads: int,
     device: str,
     quiet: bool,
+    verbose: bool,
     **settings: Any,
 ) -> int:
     """Train a drafter on the text in a folder, for the tokenizer of a model.
 
-    Ctrl-C or SIGTERM writes a checkpoint first; ``--resume`` goes on as if nothing had happened.
+    Ctrl-C or SIGTERM writes a checkpoint first; `--resume` goes on as if nothing had happened.
     """
     from speccompact.training.draftoptions import DraftOptions
-    from speccompact.training.drafttraining import train_drafter  # loads torch: only when it runs
+    from speccompact.training.drafttraining import check_first, train_drafter  # loads torch: only when it runs
     from speccompact.training.trainer import Interrupted
     from speccompact.training.trainoptions import TrainOptions
     from speccompact.training.tuning import load_base
@@ -64,7 +65,10 @@ def drafter_command(
     own = {name: settings.pop(name) for name in list(settings) if name in DraftOptions.__slots__}
     run = TrainOptions(rank=None, rounding_from=1.0, mix=parse_mix(mix), threads=threads, device=device, **settings)
     options = DraftOptions(run, **own)
-    console, stop = make_console(quiet), StopRequest()
+    console, stop = make_console(quiet, verbose), StopRequest()
+    held = Path(held_out) if held_out is not None else None
+    learned_from = Path(labels) if labels is not None else None
+    check_first(Path(corpus), Path(output), options, held_out=held, labels=learned_from, resume=resume)
     fetching = StageProgress(console, shown(model))
     try:
         base, name = load_base(model, fetching)
@@ -78,11 +82,12 @@ def drafter_command(
                 base,
                 name,
                 options,
-                held_out=Path(held_out) if held_out is not None else None,
-                labels=Path(labels) if labels is not None else None,
+                held_out=held,
+                labels=learned_from,
                 resume=resume,
                 watch=progress,
                 stopping=stop,
+                remark=console.note,
             )
         except Interrupted:
             console.note(f"{shown(output)}: checkpoint written; go on with --resume")

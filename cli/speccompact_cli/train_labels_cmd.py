@@ -9,11 +9,11 @@ from speccompact.modelstore.registry import DEFAULT_MODEL
 from speccompact_cli.exit_codes import SUCCESS, Stopped
 from speccompact_cli.naming import shown
 from speccompact_cli.progress import StageProgress
-from speccompact_cli.shared_options import make_console, make_options, quiet_option, running_options
+from speccompact_cli.shared_options import make_console, make_options, running_options, verbosity_options
 from speccompact_cli.train_common import StopRequest, TrainProgress, parse_mix
 
 
-@click.command("labels")
+@click.command("labels", short_help="Keep what a model expects of a text.")
 @click.option("--corpus", required=True, metavar="DIR", help="Text to label; its folders are kinds of text.")
 @click.option("-o", "--output", required=True, metavar="FILE", help="File of the labels.")
 @click.option("--model", default=DEFAULT_MODEL, show_default=True, metavar="NAME|PATH", help="Model that is asked.")
@@ -25,7 +25,7 @@ from speccompact_cli.train_common import StopRequest, TrainProgress, parse_mix
 @click.option("--batch", default=4096, show_default=True, metavar="N", help="Tokens that are drawn at once.")
 @click.option("--seed", default=0, show_default=True, metavar="N", help="Of everything random.")
 @running_options
-@quiet_option
+@verbosity_options
 def labels_command(
     corpus: str,
     output: str,
@@ -40,9 +40,10 @@ def labels_command(
     threads: int,
     device: str,
     quiet: bool,
+    verbose: bool,
 ) -> int:
-    """Keep what a model expects at every token of some text, for ``train drafter --labels``."""
-    from speccompact.training.labelling import make_labels  # loads torch: only when it runs
+    """Keep what a model expects at every token of some text, for `train drafter --labels`."""
+    from speccompact.training.labelling import check_first, make_labels  # loads torch: only when it runs
     from speccompact.training.trainer import Interrupted
     from speccompact.training.trainoptions import TrainOptions
     from speccompact.training.tuning import load_base
@@ -59,7 +60,8 @@ def labels_command(
         threads=threads,
         device=device,
     )
-    console, stop = make_console(quiet), StopRequest()
+    console, stop = make_console(quiet, verbose), StopRequest()
+    check_first(Path(corpus), Path(output), options, top)
     fetching = StageProgress(console, shown(model))
     try:
         base, _ = load_base(model, fetching)

@@ -10,11 +10,11 @@ import click
 from speccompact_cli.exit_codes import SUCCESS, Stopped
 from speccompact_cli.naming import shown
 from speccompact_cli.progress import StageProgress
-from speccompact_cli.shared_options import make_console, make_options, quiet_option, running_options
+from speccompact_cli.shared_options import make_console, make_options, running_options, verbosity_options
 from speccompact_cli.train_common import StopRequest, TrainProgress, corpus_options, parse_mix
 
 
-@click.command("model")
+@click.command("model", short_help="Train a small model on the text in a folder.")
 @corpus_options(tokens=2_000_000, learning_rate=1e-3, batch=4096)
 @click.option("--layers", default="", metavar="LIST", help="Layers to begin with, such as 0-3,8 [default: all].")
 @click.option("--new", default="", metavar="LAYERS,HIDDEN,HEADS,FFN", help="Begin with random numbers instead.")
@@ -23,7 +23,7 @@ from speccompact_cli.train_common import StopRequest, TrainProgress, corpus_opti
 @click.option("--loss", default="cross-entropy", show_default=True, metavar="NAME", help="What is trained for.")
 @click.option("--listed", default=0, show_default=True, metavar="N", help="First tokens to learn to tell; 0: all.")
 @running_options
-@quiet_option
+@verbosity_options
 def model_command(
     corpus: str,
     output: str,
@@ -36,14 +36,15 @@ def model_command(
     threads: int,
     device: str,
     quiet: bool,
+    verbose: bool,
     **settings: Any,
 ) -> int:
     """Train every weight of a small model on the text in a folder, with the tokenizer of a model.
 
-    Ctrl-C or SIGTERM writes a checkpoint first; ``--resume`` goes on as if nothing had happened.
+    Ctrl-C or SIGTERM writes a checkpoint first; `--resume` goes on as if nothing had happened.
     """
-    from speccompact.training.modeltraining import ModelOptions, train_model  # loads torch: only when it runs
-    from speccompact.training.trainer import Interrupted
+    from speccompact.training.modeltraining import ModelOptions, check_first, train_model
+    from speccompact.training.trainer import Interrupted  # loads torch: only when it runs
     from speccompact.training.trainoptions import TrainOptions
     from speccompact.training.tuning import load_base
 
@@ -51,7 +52,10 @@ def model_command(
     own = {name: settings.pop(name) for name in list(settings) if name in ModelOptions.__slots__}
     run = TrainOptions(rank=None, rounding_from=1.0, mix=parse_mix(mix), threads=threads, device=device, **settings)
     options = ModelOptions(run, **own)
-    console, stop = make_console(quiet), StopRequest()
+    console, stop = make_console(quiet, verbose), StopRequest()
+    held = Path(held_out) if held_out is not None else None
+    learned_from = Path(labels) if labels is not None else None
+    check_first(Path(corpus), Path(output), options, held_out=held, labels=learned_from, resume=resume)
     fetching = StageProgress(console, shown(model))
     try:
         base, name = load_base(model, fetching)
@@ -65,11 +69,12 @@ def model_command(
                 base,
                 name,
                 options,
-                held_out=Path(held_out) if held_out is not None else None,
-                labels=Path(labels) if labels is not None else None,
+                held_out=held,
+                labels=learned_from,
                 resume=resume,
                 watch=progress,
                 stopping=stop,
+                remark=console.note,
             )
         except Interrupted:
             console.note(f"{shown(output)}: checkpoint written; go on with --resume")

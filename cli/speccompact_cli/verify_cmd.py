@@ -11,7 +11,7 @@ from speccompact_cli.file_jobs import content_size, for_each, inputs
 from speccompact_cli.files import open_source
 from speccompact_cli.naming import shown
 from speccompact_cli.progress import Progress, amount, duration
-from speccompact_cli.reports import describe_work
+from speccompact_cli.reports import describe_work, naming_the_need
 from speccompact_cli.shared_options import (
     drafter_options,
     files_argument,
@@ -50,6 +50,7 @@ def verify_command(
     def verify_one(path: str) -> int:
         began = time.monotonic()
         with (
+            naming_the_need(parallel),
             open_source(path) as source,
             Progress(console, shown(path), source.size, content=content_size(console, source)) as progress,
         ):

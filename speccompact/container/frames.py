@@ -49,7 +49,7 @@ class Slot:
         payload_bytes: bytes of the payload, without the check byte that follows those of zstd and raw slots.
         content_bytes: bytes of content; None in model slots, where the table does not say.
         tokens: symbols of a model slot, else 0.
-        charset: charset number of a model slot (FORMAT.md section 7), else 0.
+        charset: charset number of a model slot (FORMAT.md section 6.3), else 0.
     """
 
     kind: Kind

@@ -66,7 +66,13 @@ def locate(source: Source, limits: Limits) -> FrameMap:
 
 
 def frame_at(source: Source, limits: Limits, frames: FrameMap, number: int) -> tuple[Frame, bytes]:
-    """Read frame `number` of a map: the frame and its compressed bytes.
+    """Read frame `number` of a map: the frame and its compressed bytes. Raises what `head_at` does."""
+    frame = head_at(source, limits, frames, number)
+    return frame, source.peek(frame.compressed_bytes)
+
+
+def head_at(source: Source, limits: Limits, frames: FrameMap, number: int) -> Frame:
+    """Read the head of frame `number` of a map; the source then stands at the frame.
 
     Raises:
         FormatError: it is damaged, or the map is not of this input.
@@ -87,7 +93,7 @@ def frame_at(source: Source, limits: Limits, frames: FrameMap, number: int) -> t
     if frame is None or frame.head.content_bytes != frames.starts[number + 1] - frames.starts[number]:
         where = place(part, number - first, frames.offsets[number])
         raise DamagedError(f"the index is damaged: it disagrees with {where}")
-    return frame, reader.data(frame)
+    return frame
 
 
 def _begin_part(reader: FrameReader) -> None:

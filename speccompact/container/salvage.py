@@ -146,7 +146,8 @@ class Salvage:
     def _at_end(self, start: int) -> Gap | None:
         """Pass an end block that stands here: a good one, maybe after frames that are missing, or a damaged one.
 
-        A damaged one is known by its last bytes, which are in place, and by what follows: nothing, or another part.
+        A damaged one is known by its trailer, which is in place and tells how long the part is, and by what follows:
+        nothing, or another part. The mark alone proves nothing: it may stand at that place in a payload.
         """
         reader, source = self._reader, self._source
         if source.peek(len(END)) == END and may_look(source):
@@ -165,11 +166,12 @@ class Salvage:
                 return Gap(start, reader.base)
         size = len(reader.expected_end())
         found = source.peek(size + len(MAGIC))
-        if found[size - len(TRAILER) : size] != TRAILER or found[size:] not in (b"", MAGIC):
-            return None
-        source.skip(size)
-        reader.finish_part()
-        return Gap(start, start)
+        part_bytes = (source.offset + size - reader.part_offset).to_bytes(8, "little")
+        if found[:size].endswith(part_bytes + TRAILER) and found[size:] in (b"", MAGIC):
+            source.skip(size)
+            reader.finish_part()
+            return Gap(start, start)
+        return None
 
     def _survey(self, start: int, skip: bool) -> Gap | None:
         """Look through the rest of the input for what surely is of this part. Returns None if there is nothing."""

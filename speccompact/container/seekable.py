@@ -288,7 +288,11 @@ class FrameReader:
         expected = self.expected_end()
         found = self.source.peek(len(expected))
         if len(found) == len(expected) and not self.complete:
-            block, _ = look_ahead(self.source, 0, len(expected), parse_end_block)
+            # the content check is whatever it is: everything else is known
+            try:
+                block, _ = look_ahead(self.source, 0, len(expected), parse_end_block)
+            except FormatError:
+                raise DamagedError('field "end block" is wrong') from None
             expected = pack_end_block(EndBlock(self.index, self.header_bytes, block.content_check))
         compare("end block", found, expected)
         self.source.skip(len(expected))

@@ -89,10 +89,6 @@ class Claims:
         empty = torch.empty(rows, 0, dtype=torch.int64, device=device)
         return cls(empty, empty)
 
-    def slice(self, start: int, stop: int) -> "Claims":
-        """Return the claims of some rows."""
-        return Claims(self.symbols[start:stop], self.sizes[start:stop])
-
 
 def weigh(scores: Tensor, symbols: Tensor, exp2: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Weights of some symbols, and what they are to be compared with.

@@ -1,5 +1,6 @@
 """Scalar integer functions for the fused kernels, and how those are compiled."""
 
+import contextlib
 import functools
 import hashlib
 from collections.abc import Callable
@@ -19,14 +20,19 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def jit(function: _F) -> _F:
-    """Compile a kernel: cached on disk, the interpreter lock released while it runs; in the exact zone integers only.
+    """Compile a kernel: kept on disk if anything can be, the interpreter lock released while it runs.
+
+    In the exact zone kernels are of integers only.
 
     Numba takes a compiled kernel for fresh as long as the file of its function has the same time and size. That says
     nothing of what the kernel has inlined from other modules, so here all of the source decides.
     """
-    compiled: Any = numba.njit(nogil=True, cache=True)(function)
-    if hasattr(compiled, "_cache"):  # not where a user has turned compiling off
-        compiled._cache._cache_file._source_stamp = _source_digest()
+    compiled: Any = numba.njit(nogil=True)(function)
+    if hasattr(compiled, "enable_caching"):  # not where a user has turned compiling off
+        # where neither the package's folder nor the user's cache can be written, every process compiles
+        with contextlib.suppress(RuntimeError):
+            compiled.enable_caching()
+            compiled._cache._cache_file._source_stamp = _source_digest()
     return cast(_F, compiled)
 
 

@@ -308,7 +308,7 @@ def _step(
         row = touched[at]
         here = squares[at] >> GRADIENT_BITS
         energy[row] = min(ENERGY_LIMIT, energy[row] + here)
-        root = isqrt(((energy[row] + ENERGY_START) * (CROWD + min(here, np.int64(CROWD) << 15))) >> 2)
+        root = isqrt(((energy[row] + ENERGY_START) * (CROWD + here)) >> 2)
         a = np.int64(1)
         for h in range(gradient.shape[1]):
             moved = total[row, h] + gradient[at, h] * _STEP // root

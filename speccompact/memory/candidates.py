@@ -53,10 +53,6 @@ class Candidates:
             np.empty((rows, POOL), np.int64),
         )
 
-    def slice(self, start: int, stop: int) -> "Candidates":
-        """Return those of some rows."""
-        return Candidates(self.symbols[start:stop], self.states[start:stop], self.votes[start:stop])
-
 
 def collect(
     symbols: npt.NDArray[np.int32], places: Integers, positions: Integers, line_ends: npt.NDArray[np.bool_],

@@ -34,6 +34,9 @@ from speccompact.modelstore.storefiles import commit, temporary
 ADAPTER_NAME = "adapter.safetensors"
 """Name of the file that training writes, in a folder of its own."""
 
+CHECKPOINT_KEY = "speccompact.training"
+"""What marks a checkpoint of a training run, which lies beside the adapter and is none."""
+
 ADAPTER_VERSION = 1
 """Meaning of the metadata and of the tensors; it changes when an old reader would misunderstand either."""
 
@@ -161,6 +164,12 @@ def write_adapter(path: str | os.PathLike[str], adapter: Adapter, dtype: Dtype =
     return hashlib.sha256(whole).digest()
 
 
+def tensor_file(path: str | os.PathLike[str]) -> Path:
+    """Return the file that holds the numbers of an adapter, which may be named as a folder of the peft library."""
+    place = Path(path)
+    return place / "adapter_model.safetensors" if place.is_dir() else place
+
+
 def read_adapter(path: str | os.PathLike[str]) -> Adapter:
     """Read an adapter.
 
@@ -170,13 +179,15 @@ def read_adapter(path: str | os.PathLike[str]) -> Adapter:
     Raises:
         ModelError: it is damaged, or holds anything that is not supported; the message names the file and the tensor
             or setting.
+        OSError: there is no such file or folder.
     """
     place = Path(path)
     if place.suffix in PICKLE_SUFFIXES:
         raise ModelError(f"{place}: pickled adapters can run code and are never read; use safetensors")
+    os.stat(place)
     if place.is_dir():
         rank, scale = read_peft_config(place / "adapter_config.json")
-        file = SafetensorsFile(place / "adapter_model.safetensors")
+        file = SafetensorsFile(tensor_file(place))
         return Adapter(rank, scale, "", _read_factors(file), source=str(file.path))
     file = SafetensorsFile(place)
     facts = _read_facts(file)
@@ -186,6 +197,10 @@ def read_adapter(path: str | os.PathLike[str]) -> Adapter:
 
 
 def _read_facts(file: SafetensorsFile) -> dict[str, Any]:
+    if CHECKPOINT_KEY in file.metadata:
+        raise ModelError(
+            f"{file.path}: this is a checkpoint of training; use {ADAPTER_NAME} beside it, which a run writes last"
+        )
     if _METADATA_KEY not in file.metadata:
         raise ModelError(
             f"{file.path}: no adapter of this program; if the peft library made it, name the folder that holds it and "

@@ -74,12 +74,18 @@ def write_exact_file(path: str | os.PathLike[str], metadata: Mapping[str, Any], 
     return digest.digest()
 
 
-def read_exact_file(path: str | os.PathLike[str], expected_digest: bytes | None = None) -> ExactFile:
+def read_exact_file(
+    path: str | os.PathLike[str],
+    expected_digest: bytes | None = None,
+    *,
+    advice: str = "pull or convert the model again",
+) -> ExactFile:
     """Map an exact model file and check it.
 
     Args:
         path: the file.
         expected_digest: 32 bytes, or None to accept any file that is well-formed.
+        advice: what to do about a damaged file, for messages.
 
     Raises:
         ModelDamagedError: the file breaks a rule, or its digest is another than expected.
@@ -90,14 +96,14 @@ def read_exact_file(path: str | os.PathLike[str], expected_digest: bytes | None 
         if expected_digest is not None and digest != expected_digest:
             raise ModelDamagedError(
                 f"{path}: the model file is damaged: its SHA-256 is {digest.hex()}, not {expected_digest.hex()}; "
-                "pull or convert the model again"
+                f"{advice}"
             )
         metadata = parse_json(file.metadata.get(_METADATA_KEY, "").encode(), file.path)
         tensors = {name: file.view(name) for name in sorted(file.tensors) if not name.startswith(_PAD)}
     except ModelDamagedError:
         raise
     except ModelError as error:
-        raise ModelDamagedError(f"{error}; pull or convert the model again") from error
+        raise ModelDamagedError(f"{error}; {advice}") from error
     for name, tensor in tensors.items():
         if tensor.dtype not in _STORED or file.tensors[name].dtype == "BF16":
             raise ModelDamagedError(f"{path}: tensor {name!r} holds no integers")

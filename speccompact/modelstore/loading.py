@@ -1,22 +1,19 @@
 """From the store to a target that can score: everything that compressing and decompressing need of a model."""
 
-import os
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 
 from speccompact.errors import ArgumentError, ModelError
 from speccompact.exact.transformer import Transformer, choose_kernels
-from speccompact.exact.weights import load_weights
-from speccompact.modelstore import store
-from speccompact.modelstore.exactfile import read_exact_file
+from speccompact.exact.weights import Weights, load_weights
+from speccompact.modelstore.exactfile import ExactFile, read_exact_file
+from speccompact.modelstore.store import locate
 from speccompact.modelstore.tokenizer_tensors import tokenizer_from_tensors
 from speccompact.options import Options
+from speccompact.text.spec import TokenizerSpec
 from speccompact.text.tokenizer import Tokenizer
 from speccompact.text.vocabulary import Vocabulary
-
-EXACT_SUFFIX = ".exact"
 
 
 @dataclass(frozen=True)
@@ -61,23 +58,27 @@ def load_target(wanted: str | bytes, options: Options) -> tuple[Target, Tokenize
         ModelError: the vocabulary and the network do not fit together.
     """
     device = check_device(options)
-    if isinstance(wanted, str) and wanted.endswith(EXACT_SUFFIX):
-        path, digest, name = Path(wanted), None, os.path.basename(wanted)
-        if not path.is_file():
-            raise ModelError(f"{wanted}: no such exact model file; `speccompact models list` shows the store")
-    else:
-        stored = store.find(wanted)
-        path, digest = stored.path, stored.digest
-        name = stored.names[0] if stored.names else stored.digest.hex()[:16]
+    path, digest, name = locate(wanted)
     exact = read_exact_file(path, digest)
+    weights, spec, vocabulary = take_apart(exact, name, device)
+    transformer = Transformer(weights, choose_kernels(options.kernels, device))
+    target = Target(name, exact.digest, vocabulary, vocabulary.digest(), transformer)
+    return target, Tokenizer(spec, vocabulary)
+
+
+def take_apart(exact: ExactFile, name: str, device: str) -> tuple[Weights, TokenizerSpec, Vocabulary]:
+    """Return network, tokenizer and vocabulary of an exact model file, all of it checked.
+
+    Raises:
+        ModelDamagedError: it breaks a rule.
+        ModelError: the vocabulary and the network do not fit together.
+    """
     weights = load_weights(exact.metadata, exact.tensors, device)
     spec = tokenizer_from_tensors(exact.tensors)
     vocabulary = Vocabulary(spec.token_bytes(), spec.special_ids)
     if vocabulary.size != weights.vocab:
         raise ModelError(f"{name}: the network knows {weights.vocab} tokens and the tokenizer {vocabulary.size}")
-    transformer = Transformer(weights, choose_kernels(options.kernels, device))
-    target = Target(name, exact.digest, vocabulary, vocabulary.digest(), transformer)
-    return target, Tokenizer(spec, vocabulary)
+    return weights, spec, vocabulary
 
 
 def check_device(options: Options) -> str:

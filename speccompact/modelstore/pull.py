@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from speccompact.errors import ArgumentError, ModelError
-from speccompact.modelstore.adapterfile import ADAPTER_NAME, read_adapter
+from speccompact.modelstore.adapterfile import ADAPTER_NAME, read_adapter, tensor_file
 from speccompact.modelstore.download import Progress, file_sha256, no_progress
 from speccompact.modelstore.hub import HUB_PREFIX, fetch_hub_folder, parse_reference
 from speccompact.modelstore.merging import merge
@@ -55,10 +55,8 @@ def pull_registered(entry: RegisteredModel, progress: Progress = no_progress) ->
                     return stored
             kept = checkpoint_path(entry).exists()
             checkpoint = tuned_checkpoint(entry, progress)
-            progress("convert", 0, 1)
-            metadata, tensors = convert(checkpoint)
+            metadata, tensors = convert(checkpoint, progress)
             stored = register(entry.name, metadata, tensors, source=entry.source, expected_digest=entry.exact_digest)
-            progress("convert", 1, 1)
             if not kept:
                 checkpoint_path(entry).unlink()
             return stored
@@ -92,18 +90,20 @@ def convert_path(
     chosen = free_name(name or model_name(_telling_name(Path(adapter or place).resolve())))
     low_rank = None if adapter is None else read_adapter(adapter)
     checkpoint = open_checkpoint(path, progress=progress)
-    progress("convert", 0, 1)
-    metadata, tensors = convert(checkpoint if low_rank is None else merge(checkpoint, low_rank))
-    parts = [source or place.name] + ([] if adapter is None else [Path(adapter).name])
-    stored = register(chosen, metadata, tensors, source=" + ".join(parts))
-    progress("convert", 1, 1)
-    return stored
+    metadata, tensors = convert(checkpoint if low_rank is None else merge(checkpoint, low_rank), progress)
+    parts = [source or place.name] + ([] if adapter is None else [_adapter_source(Path(adapter))])
+    return register(chosen, metadata, tensors, source=" + ".join(parts))
 
 
 def model_name(text: str) -> str:
     """Make a model's name from the last part of a path or of a hub name: lower case, no ".gguf" or ".safetensors"."""
     plain = text.rstrip("/").rsplit("/", 1)[-1].lower().removesuffix(".gguf").removesuffix(".safetensors")
     return "".join(letter if letter.isascii() and (letter.isalnum() or letter in "._-") else "-" for letter in plain)
+
+
+def _adapter_source(path: Path) -> str:
+    """Return an adapter in words that tell it from others: many are called the same."""
+    return f"{_telling_name(path.resolve())} {file_sha256(tensor_file(path))[:8]}"
 
 
 def _telling_name(path: Path) -> str:

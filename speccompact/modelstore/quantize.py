@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from speccompact.errors import ModelError
 from speccompact.exact import bounds, fixedpoint, tables
+from speccompact.modelstore.download import Progress, no_progress
 from speccompact.modelstore.modelconfig import Checkpoint, ModelConfig
 from speccompact.modelstore.tokenizer_tensors import tokenizer_to_tensors
 from speccompact.params import EXACT_VERSION
@@ -34,11 +35,12 @@ Floats = npt.NDArray[np.float64]
 Tensors = dict[str, npt.NDArray[Any]]
 
 
-def convert(checkpoint: Checkpoint) -> tuple[dict[str, Any], Tensors]:
+def convert(checkpoint: Checkpoint, progress: Progress = no_progress) -> tuple[dict[str, Any], Tensors]:
     """Convert a checkpoint to the contents of an exact model file.
 
     Args:
         checkpoint: what `checkpoints.load_checkpoint` returned.
+        progress: told how many weights are converted, and of how many.
 
     Returns:
         Metadata (JSON values) and integer tensors by name; EXACT.md section 3 lists both.
@@ -47,10 +49,19 @@ def convert(checkpoint: Checkpoint) -> tuple[dict[str, Any], Tensors]:
         ModelError: a tensor is not finite, or a bound cannot be met.
     """
     config = checkpoint.config
+    done, total = 0, _weights(config)
+
+    def advance(count: int) -> None:
+        nonlocal done
+        done += count
+        progress("convert", done, total)
+
+    advance(0)
     embed, embed_shift = _fixed_embedding(rotate(_load(checkpoint, "embed")))
     numbers = _numbers(config, embed_shift)
     if flaw := bounds.flaw(numbers):
         raise ModelError(f"the exact arithmetic does not allow this model: {flaw}")
+    advance(embed.size)
     tensors: Tensors = {
         "embed": embed,
         "exp2": tables.exp2_table(fixedpoint.EXP2_INDEX_BITS, fixedpoint.EXP2_BITS),
@@ -61,6 +72,7 @@ def convert(checkpoint: Checkpoint) -> tuple[dict[str, Any], Tensors]:
 
     def add(name: str, weight: Floats, site: str) -> None:
         linears[name] = _add_linear(tensors, name, weight, site)
+        advance(weight.size)
 
     for i in range(config.layers):
         _convert_layer(checkpoint, f"layers.{i}", add)
@@ -68,6 +80,12 @@ def convert(checkpoint: Checkpoint) -> tuple[dict[str, Any], Tensors]:
     add("head", rotate(head), "head")
     tensors |= tokenizer_to_tensors(checkpoint.tokenizer)
     return {"exact_version": EXACT_VERSION, **numbers, "linears": linears}, tensors
+
+
+def _weights(config: ModelConfig) -> int:
+    """Return how many weights are converted: those of all matrices, of embedding and head each for itself."""
+    sizes = {name: math.prod(shape) for name, shape in config.shapes().items() if len(shape) == 2}
+    return sum(sizes.values()) + (sizes["embed"] if config.tied else 0)
 
 
 def rotate(x: Floats) -> Floats:

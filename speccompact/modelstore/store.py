@@ -27,12 +27,15 @@ from speccompact.modelstore.exactfile import write_exact_file
 from speccompact.modelstore.registry import REGISTRY
 from speccompact.modelstore.storefiles import commit, temporary
 
+EXACT_SUFFIX = ".exact"
+"""End of the name of every exact model file."""
+
 MIN_PREFIX_BYTES = 8
 """Archives name a model by this many bytes of its digest; fewer are not looked up."""
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _DIGEST_PREFIX = re.compile(r"[0-9a-f]{16,64}")
-_MODEL_FILE = re.compile(r"([0-9a-f]{64})\.exact")
+_MODEL_FILE = re.compile(rf"([0-9a-f]{{64}}){re.escape(EXACT_SUFFIX)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +67,14 @@ def store_dir() -> Path:
     return (Path(cache) if cache and os.path.isabs(cache) else Path.home() / ".cache") / "speccompact"
 
 
+def is_allowed(name: str) -> bool:
+    """Whether a model may have this name."""
+    return _NAME.fullmatch(name) is not None and not is_digest(name)
+
+
 def check_name(name: str) -> str:
     """Return the name if a model may have it; raises ArgumentError otherwise."""
-    if not _NAME.fullmatch(name) or _DIGEST_PREFIX.fullmatch(name):
+    if not is_allowed(name):
         raise ArgumentError(
             f"{name!r} cannot be the name of a model: use a-z, 0-9, '.', '_' and '-', at most 64 of them, and not 16 "
             "or more hexadecimal digits alone"
@@ -104,13 +112,62 @@ def register(
                     f"converting {name!r} gave the digest {digest}, not {expected_digest}: archives made with it would "
                     "not open elsewhere; please report this, with your processor and numpy version"
                 )
-            commit(path, store_dir() / "models" / f"{digest}.exact")
-        with temporary(store_dir() / "names") as path:
-            path.write_text(json.dumps({"digest": digest, "source": source}, sort_keys=True) + "\n")
-            commit(path, store_dir() / "names" / f"{name}.json")
+            commit(path, model_path(digest))
+        give_name(name, digest, source)
     except OSError as error:
         raise ModelError(f"{store_dir()}: {error.strerror or error}") from error
     return find(digest)
+
+
+def give_name(name: str, digest: str, source: str) -> None:
+    """Point a name that is allowed to the model of a digest (hexadecimal).
+
+    Raises:
+        OSError: the store cannot be written.
+    """
+    with temporary(store_dir() / "names") as path:
+        path.write_text(json.dumps({"digest": digest, "source": source}, sort_keys=True) + "\n")
+        commit(path, name_path(name))
+
+
+def model_path(digest: str) -> Path:
+    """Return where the exact file of a digest (hexadecimal) lies, or would lie."""
+    return store_dir() / "models" / f"{digest}{EXACT_SUFFIX}"
+
+
+def name_path(name: str) -> Path:
+    """Return where the file of a name that is allowed lies, or would lie."""
+    return store_dir() / "names" / f"{name}.json"
+
+
+def digest_in_name(path: Path) -> str | None:
+    """Return the digest (hexadecimal) that a file's name states, as those of the store do; None where it does not."""
+    match = _MODEL_FILE.fullmatch(path.name)
+    return match[1] if match else None
+
+
+def is_digest(wanted: str) -> bool:
+    """Whether this is a digest, or the beginning of one, and so no name."""
+    return _DIGEST_PREFIX.fullmatch(wanted) is not None
+
+
+def locate(wanted: str | bytes) -> tuple[Path, bytes | None, str]:
+    """Return exact file, digest (None where only the file can tell) and name of a model, without opening it.
+
+    Args:
+        wanted: see `find`, or the path of an exact model file: it ends in ".exact".
+
+    Raises:
+        ModelMissingError: it is not in the store.
+        ModelError: there is no such file, or several models have this digest prefix.
+    """
+    if isinstance(wanted, str) and wanted.endswith(EXACT_SUFFIX):
+        path = Path(wanted)
+        if not path.is_file():
+            raise ModelError(f"{wanted}: no such exact model file; `speccompact models list` shows the store")
+        return path, None, path.name
+    stored = find(wanted)
+    return stored.path, stored.digest, stored.names[0] if stored.names else stored.digest.hex()[:16]
 
 
 def find(wanted: str | bytes) -> StoredModel:
@@ -123,7 +180,7 @@ def find(wanted: str | bytes) -> StoredModel:
         ModelMissingError: it is not in the store; the message gives the command that fetches it.
         ModelError: several models have this digest prefix.
     """
-    if isinstance(wanted, str) and not _DIGEST_PREFIX.fullmatch(wanted):
+    if isinstance(wanted, str) and not is_digest(wanted):
         found = [model for model in list_models() if wanted in model.names]
     else:
         prefix = wanted if isinstance(wanted, str) else wanted.hex()
@@ -141,22 +198,22 @@ def list_models() -> list[StoredModel]:
     """Return all models, named ones first, by name."""
     names = _names()
     models = []
-    for path in sorted((store_dir() / "models").glob("*.exact")):
-        match = _MODEL_FILE.fullmatch(path.name)
-        if match is None:
+    for path in sorted((store_dir() / "models").glob(f"*{EXACT_SUFFIX}")):
+        digest = digest_in_name(path)
+        if digest is None:
             continue
-        known = sorted(names.get(match[1], {}).items())
+        known = sorted(names.get(digest, {}).items())
         source = known[0][1] if known else ""
         size = path.stat().st_size
-        models.append(StoredModel(bytes.fromhex(match[1]), path, size, tuple(name for name, _ in known), source))
+        models.append(StoredModel(bytes.fromhex(digest), path, size, tuple(name for name, _ in known), source))
     return sorted(models, key=lambda model: (not model.names, model.names, model.digest))
 
 
 def missing(wanted: str | bytes) -> ModelMissingError:
     """Return the error for a model that is not in the store, with the command that fetches it."""
-    if isinstance(wanted, str) and not _DIGEST_PREFIX.fullmatch(wanted):
+    if isinstance(wanted, str) and not is_digest(wanted):
         if wanted in REGISTRY:
-            before = [model for model in list_models() if _stated_digest(wanted) == model.digest.hex() and model.names]
+            before = [model for model in list_models() if stated_digest(wanted) == model.digest.hex() and model.names]
             now = f" (what had this name before is now {before[0].names[0]!r})" if before else ""
             return ModelMissingError(f"model {wanted!r} is not here yet{now}; run: speccompact models pull {wanted}")
         known = ", ".join(REGISTRY)
@@ -173,7 +230,9 @@ def missing(wanted: str | bytes) -> ModelMissingError:
             )
     return ModelMissingError(
         f"the data need the model with the digest {digest}, which is not in {store_dir()} and not one that this "
-        "release can pull; run: speccompact models convert PATH, with the checkpoint that they were compressed with"
+        f"release can pull; copy it from where it is (there, `speccompact models path {digest}` names the file) and "
+        "run: speccompact models import FILE; or make it again from what it was made of: speccompact models convert "
+        "CHECKPOINT, with --adapter FILE if it was tuned; if nobody knows such a model, the data are damaged here"
     )
 
 
@@ -190,9 +249,9 @@ def _names() -> dict[str, dict[str, str]]:
     return names
 
 
-def _stated_digest(name: str) -> str | None:
+def stated_digest(name: str) -> str | None:
     """Return the digest that the file of a name states, None where there is no such file."""
-    entry = _read_name(store_dir() / "names" / f"{name}.json")
+    entry = _read_name(name_path(name))
     return entry[0] if entry else None
 
 

@@ -22,7 +22,7 @@ from speccompact.container.source import Source
 from speccompact.errors import SpecCompactError
 from speccompact.speculative.effort import Effort
 from speccompact.streams.engine import Engine, Engines
-from speccompact.streams.framedecoding import FrameDecoder
+from speccompact.streams.framedecoding import FrameDecoder, held_bytes
 
 Tick = Callable[[int], None]
 
@@ -33,7 +33,7 @@ _PATIENCE = 0.1
 """Seconds after which a thread that waits looks whether it is still wanted."""
 
 _GROUP_BYTES = 1 << 26
-"""Compressed bytes of the largest group that is decoded ahead."""
+"""Bytes that the frames take of the largest group that is decoded ahead, before they are decoded."""
 
 
 @dataclass(slots=True)
@@ -113,22 +113,25 @@ class GroupsAhead:
             self._running.append(self._pool.submit(self._decode, group, room, parts))
 
     def _read_group(self) -> list[_Waiting]:
-        """Return the frames with model slots up to the next that begins a group; none where there is no more."""
+        """Return the frames with model slots up to the next that begins a group; none where there is no more.
+
+        A group that is too large is passed over; the reader decodes it.
+        """
         group: list[_Waiting] = []
         size = 0
-        while True:
-            waiting, self._next = self._next or self._read(), None
-            if waiting is None:
-                self._ended = True
-                return group
-            if group and not waiting.frame.head.goes_on:
-                self._next = waiting
-                return group
+        while (waiting := self._next or self._read()) is not None:
+            self._next = None
+            if size and not waiting.frame.head.goes_on:
+                self._next, size = waiting, 0
+                if group:
+                    return group
+                continue
+            size += held_bytes(waiting.frame, waiting.data)
             group.append(waiting)
-            size += len(waiting.data)
             if size > _GROUP_BYTES:
-                self._ended = True
-                return []
+                group.clear()
+        self._ended = True
+        return group
 
     def _read(self) -> _Waiting | None:
         """Return the next frame with model slots; None where there is none, or damage."""
@@ -152,13 +155,22 @@ class GroupsAhead:
             try:
                 waiting.result.set_result(decoder.decode(waiting.frame, waiting.data, self._go_on))
             except BaseException as error:  # for the reader, whatever it is
-                waiting.result.set_exception(error.with_traceback(None))  # which would keep the decoder alive
+                waiting.result.set_exception(_without_traces(error))  # which would keep the decoder alive
             waiting.data = b""
 
     def _go_on(self, tokens: int) -> None:
         """Leave a frame that nobody waits for any more."""
         if self._stopped.is_set():
             raise CancelledError
+
+
+def _without_traces(error: BaseException) -> BaseException:
+    """Return an error; it and what led to it forget where they were raised."""
+    each: BaseException | None = error
+    while each is not None:
+        each.__traceback__ = None
+        each = each.__cause__ or each.__context__
+    return error
 
 
 class _Room:

@@ -181,7 +181,7 @@ class _Group:
         if self._memory is None:
             return built
         if not built.head.count(Kind.MODEL):
-            if built.passes:  # a reader will not have what the model has read in vain
+            if built.asked_model:  # a reader will not have what the model has read in vain
                 self._memory, self._count = None, 0
             return built
         goes_on, self._count = self._count > 0, self._count + 1

@@ -16,14 +16,14 @@ from speccompact.container.writing import write_all
 from speccompact.errors import FormatError, LimitError
 from speccompact.streams.advising import advising
 from speccompact.streams.ahead import GroupsAhead
-from speccompact.streams.engine import Engines
-from speccompact.streams.framedecoding import FrameDecoder, SeekingDecoder
+from speccompact.streams.engine import Engines, Tick
+from speccompact.streams.framedecoding import FrameDecoder, SeekingDecoder, held_bytes
 from speccompact.streams.summary import LostRange, Progress, Summary, Tally
 
 _SPOOL_BYTES = 1 << 20
 
 _GROUP_BYTES = 1 << 26
-"""Compressed bytes of a group that are kept at most, where it is not known yet whether they are needed."""
+"""Bytes that frames of a group take at most which are kept while it is not known yet whether they are needed."""
 
 
 def _spooled(stream: BinaryIO) -> BinaryIO:
@@ -66,8 +66,10 @@ class StreamDecompressor:
         self._written = 0
 
     def run(self, stream: BinaryIO) -> Summary:
-        """Decode everything; the first damage raises."""
+        """Decode everything; the first damage raises, that of the structure of a seekable input before all other."""
         source = Source(stream)
+        if source.seekable:
+            self._check_structure(stream)
         reader = FrameReader(source, self._limits)
         with advising(source), contextlib.ExitStack() as stack:
             if self._groups > 1 and source.seekable:
@@ -76,6 +78,20 @@ class StreamDecompressor:
                 self._expect(frame.head.content_bytes)
                 self._write(self._decode(reader, frame))
         return self._finish(reader)
+
+    def _check_structure(self, stream: BinaryIO) -> None:
+        """Go from head to head to the end, so that nobody waits minutes for content that ends in an error.
+
+        The position of `stream`, which is seekable, stays.
+        """
+        start = stream.tell()
+        source = Source(stream)
+        reader = FrameReader(source, self._limits)
+        with advising(source):
+            while (frame := reader.next()) is not None:
+                self._expect(reader.base + frame.head.start + frame.head.content_bytes)
+                reader.pass_over(frame)
+        stream.seek(start)
 
     def run_salvage(self, stream: BinaryIO) -> Summary:
         """Decode what is intact and list the rest.
@@ -90,12 +106,13 @@ class StreamDecompressor:
 
     def _salvage(self, reader: FrameReader) -> Summary:
         salvage = Salvage(reader)
+        doubtful = False  # whether a frame is lost of which nobody knows if it had model slots: frame checks tell
         while True:
             try:
                 frame = reader.next()
             except (FormatError, LimitError) as error:
-                self._decoder.forget()
-                self._lose(salvage.recover(None), reader, error)
+                doubtful = True
+                self._lose(salvage.recover(None), reader, str(error))
                 continue
             if frame is None:
                 return self._finish(reader)
@@ -103,10 +120,15 @@ class StreamDecompressor:
             try:
                 content = self._decode(reader, frame)
             except FormatError as error:
+                reason = str(error)
                 if frame.head.count(Kind.MODEL):
+                    if doubtful and frame.head.goes_on:
+                        reason += " (or the memory is not the one that it goes on from, for a frame before it is lost)"
                     self._decoder.forget()
-                self._lose(salvage.recover(frame), reader, error)
+                    doubtful = False
+                self._lose(salvage.recover(frame), reader, reason)
                 continue
+            doubtful = doubtful and not frame.head.count(Kind.MODEL)
             self._write(content)
 
     def run_range(self, stream: BinaryIO, start: int, length: int) -> Summary:
@@ -124,7 +146,7 @@ class StreamDecompressor:
         position = start
         self._expect(max(0, stop - start))
         while position < stop:
-            frame, content, effort = decoder.decode(frames.find(position))
+            frame, content, effort = decoder.decode(frames.find(position), self._ticker)
             self._tally.add_decoded(frame.head, effort)
             self._write(content[position - frame.content_start : stop - frame.content_start])
             position = frame.content_start + len(content)
@@ -138,37 +160,48 @@ class StreamDecompressor:
         Frames of the group that the range begins in are kept until it is known that they are needed.
         """
         reader = FrameReader(source, self._limits)
-        group: list[tuple[Frame, bytes]] = []
+        group = _Kept()
         while start < stop and (frame := reader.next()) is not None:
             begin, end = frame.content_start, frame.content_start + frame.head.content_bytes
             if frame.head.count(Kind.MODEL) and not frame.head.goes_on:
                 group.clear()
             if end <= start:
                 if frame.header.memory and frame.head.count(Kind.MODEL):
-                    group.append((frame, reader.data(frame)))
+                    group.append(frame, reader.data(frame))
                 reader.pass_over(frame)
-                self._progress(source.offset)
-                if sum(len(data) for _, data in group) > _GROUP_BYTES:
+                if not group.frames:
+                    self._progress(source.offset)
+                elif group.size > _GROUP_BYTES:
                     self._catch_up(group)
                 continue
             self._expect(max(0, min(end, stop) - max(begin, start)))
-            self._catch_up(group)
+            if frame.head.goes_on:
+                self._catch_up(group)
             self._write(self._decode(reader, frame)[max(0, start - begin) : max(0, stop - begin)])
             if end >= stop:
                 break
         return self._finish(reader)
 
-    def _catch_up(self, group: list[tuple[Frame, bytes]]) -> None:
+    def _catch_up(self, group: "_Kept") -> None:
         """Decode frames for the memory that they leave."""
-        for frame, data in group:
-            content, effort = self._decoder.decode(frame, data)
+        for frame, data in group.frames:
+            content, effort = self._decoder.decode(frame, data, self._ticker(frame))
             frame.verify(data, content)
             self._tally.add_decoded(frame.head, effort)
         group.clear()
 
     def _decode(self, reader: FrameReader, frame: Frame) -> bytes:
         """Return the content of the frame that the reader stands at, all its checks compared, and pass it."""
-        data = reader.data(frame)
+        data, tick = reader.data(frame), self._ticker(frame)
+        ahead = self._ahead.take(frame, tick) if self._ahead else None
+        content, effort = ahead or self._decoder.decode(frame, data, tick)
+        reader.accept(frame, data, content)
+        self._tally.add_decoded(frame.head, effort)
+        self._progress(reader.source.offset)
+        return content
+
+    def _ticker(self, frame: Frame) -> Tick:
+        """Return a callback that turns tokens of a frame into bytes of the input."""
         done, tokens = 0, frame.head.tokens
 
         def tick(count: int) -> None:
@@ -176,12 +209,7 @@ class StreamDecompressor:
             done = min(done + count, tokens)
             self._progress(frame.offset + frame.compressed_bytes * done // max(tokens, 1))
 
-        ahead = self._ahead.take(frame, tick) if self._ahead else None
-        content, effort = ahead or self._decoder.decode(frame, data, tick)
-        reader.accept(frame, data, content)
-        self._tally.add_decoded(frame.head, effort)
-        self._progress(reader.source.offset)
-        return content
+        return tick
 
     def _expect(self, size: int) -> None:
         """Refuse content that would exceed the output limit, before it is decoded."""
@@ -194,8 +222,8 @@ class StreamDecompressor:
         if self._target is not None:
             write_all(self._target, content)
 
-    def _lose(self, gap: Gap, reader: FrameReader, error: Exception) -> None:
-        self._tally.lost.append(LostRange(gap.start, gap.stop, str(error)))
+    def _lose(self, gap: Gap, reader: FrameReader, reason: str) -> None:
+        self._tally.lost.append(LostRange(gap.start, gap.stop, reason))
         self._progress(reader.source.offset)
 
     def _finish(self, reader: FrameReader | None) -> Summary:
@@ -205,3 +233,26 @@ class StreamDecompressor:
         self._tally.content_bytes = self._written
         self._progress(self._tally.compressed_bytes)
         return self._tally.summary()
+
+
+class _Kept:
+    """Frames of a group, in order, with their compressed bytes.
+
+    Attributes:
+        frames: what is kept.
+        size: bytes that it takes.
+    """
+
+    def __init__(self) -> None:
+        self.frames: list[tuple[Frame, bytes]] = []
+        self.size = 0
+
+    def append(self, frame: Frame, data: bytes) -> None:
+        """Keep one more frame."""
+        self.frames.append((frame, data))
+        self.size += held_bytes(frame, data)
+
+    def clear(self) -> None:
+        """Keep none any more."""
+        self.frames.clear()
+        self.size = 0

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from speccompact.errors import DamagedError
+from speccompact.modelstore.store import locate
 from speccompact.options import Options
 from speccompact.speculative.effort import Effort
 
@@ -214,6 +215,7 @@ def _obtain(options: Options, model: str | bytes) -> Engine:
             found = isinstance(model, bytes) and engine.codec.target.digest.startswith(model)
             if replace(known_options, groups=options.groups) == options and (found or name == model):
                 return engine
+        locate(model)  # a name that is wrong is told before what takes seconds to import
         from speccompact.codec import Codec
         from speccompact.modelstore.loading import load_target
 

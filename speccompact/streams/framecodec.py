@@ -5,6 +5,7 @@ the slot table. Every choice depends on the content and the parameters alone, so
 same archive.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -34,6 +35,7 @@ class BuiltFrame:
         payload: the payload section, check bytes included.
         bits: ideal size of the model slots (bits).
         passes: target passes spent, on slots that were dropped too.
+        asked_model: whether the model has read text of the frame, kept or dropped: a memory has then gone on from it.
         tried_bits, tried_bytes: ideal size (bits) and content of all that the model coded to its end, kept or dropped.
     """
 
@@ -41,6 +43,7 @@ class BuiltFrame:
     payload: bytes
     bits: float = 0.0
     passes: int = 0
+    asked_model: bool = False
     tried_bits: float = 0.0
     tried_bytes: int = 0
 
@@ -60,6 +63,10 @@ class _Coded:
     @property
     def cost(self) -> int:
         return len(self.payload) + (self.kind != Kind.MODEL) * (1 + _TABLE_BYTES)
+
+
+_Plain = Callable[[int, int], _Coded]
+"""Gives what a slot from one place of the content to another is without the model."""
 
 
 def slot_check(content: bytes) -> int:
@@ -88,30 +95,35 @@ def encode_frame(
     """
     if not content:
         return BuiltFrame(FrameHead((), 0), b"")
-    whole = _plain(content, 0, len(content))
+    plain = functools.cache(functools.partial(_plain, content))
+    whole = plain(0, len(content))
     text = [slot for slot in plan if slot.symbols is not None]
     if not text or len(whole.payload) <= _COLD_SLOT_BYTES * len(text):
         return _build(content, [whole])
+    alone = _build(content, [whole])
     if memory:
-        tried, passes = _encode_model(content, text, engine(), tick, memory(), len(whole.payload))
+        left = len(whole.payload) - _other_bytes(plan, plain)
+        if left <= 0:
+            return alone
+        tried, passes = _encode_model(content, text, engine(), tick, memory(), left)
     else:
         tried, passes = _encode_model(content, text, engine(), tick, None, None)
-    alone = _build(content, [whole])
     if tried is None:
-        return replace(alone, passes=passes)
+        return replace(alone, passes=passes, asked_model=True)
     if memory is None:
         model = {slot.start: slot for slot in tried if len(slot.payload) <= slot.stop - slot.start}
-        chosen = [_smallest(content, slot, model.get(slot.start)) for slot in plan]
+        chosen = [_smallest(plain(slot.start, slot.stop), model.get(slot.start)) for slot in plan]
     elif sum(len(slot.payload) for slot in tried) <= sum(slot.stop - slot.start for slot in tried):
         model = {slot.start: slot for slot in tried}
-        chosen = [model.get(slot.start) or _plain(content, slot.start, slot.stop) for slot in plan]
+        chosen = [model.get(slot.start) or plain(slot.start, slot.stop) for slot in plan]
     else:
         chosen = [whole]
-    built = _build(content, _merged(content, chosen))
+    built = _build(content, _merged(chosen, plain))
     best = min(built, alone, key=lambda frame: len(frame.payload) + len(pack_frame_head(frame.head, single=True)))
     return replace(
         best,
         passes=passes,
+        asked_model=bool(tried),
         tried_bits=sum(slot.bits for slot in tried),
         tried_bytes=sum(slot.stop - slot.start for slot in tried),
     )
@@ -161,12 +173,20 @@ def _plain(content: bytes, start: int, stop: int) -> _Coded:
     return _Coded(start, stop, Kind.RAW, piece)
 
 
-def _smallest(content: bytes, slot: SlotPlan, model: _Coded | None) -> _Coded:
-    plain = _plain(content, slot.start, slot.stop)
+def _other_bytes(plan: Sequence[SlotPlan], plain: _Plain) -> int:
+    """Return what the slots that are no text take beside those of the model (payload bytes)."""
+    slots = [
+        plain(slot.start, slot.stop) if slot.symbols is None else _Coded(slot.start, slot.stop, Kind.MODEL, b"")
+        for slot in plan
+    ]
+    return sum(len(slot.payload) for slot in _merged(slots, plain))
+
+
+def _smallest(plain: _Coded, model: _Coded | None) -> _Coded:
     return model if model is not None and model.cost <= plain.cost else plain
 
 
-def _merged(content: bytes, slots: Sequence[_Coded]) -> list[_Coded]:
+def _merged(slots: Sequence[_Coded], plain: _Plain) -> list[_Coded]:
     """Join neighbours that the model lost, where one zstd slot beats them."""
     merged: list[_Coded] = []
     run: list[_Coded] = []
@@ -175,7 +195,7 @@ def _merged(content: bytes, slots: Sequence[_Coded]) -> list[_Coded]:
             run.append(slot)
             continue
         if len(run) > 1:
-            joined = _plain(content, run[0].start, run[-1].stop)
+            joined = plain(run[0].start, run[-1].stop)
             run = [joined] if joined.cost <= sum(part.cost for part in run) else run
         merged += run
         run = []

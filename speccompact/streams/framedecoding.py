@@ -7,13 +7,22 @@ from speccompact.container.format import ModelIdentity
 from speccompact.container.frames import Kind
 from speccompact.container.framing import Frame
 from speccompact.container.limits import Limits
-from speccompact.container.locating import FrameMap, frame_at
+from speccompact.container.locating import FrameMap, frame_at, head_at
 from speccompact.container.source import Source
 from speccompact.errors import DamagedError, FormatError, ModelDamagedError, UnsupportedError
 from speccompact.params import EXACT_VERSION, MAX_TABLE_BITS, MEMORY_VERSION, MIN_TABLE_BITS, PRECISION
 from speccompact.speculative.effort import Effort
-from speccompact.streams.engine import Engine, Engines, SlotMemory
+from speccompact.streams.engine import Engine, Engines, SlotMemory, Tick
 from speccompact.streams.framecodec import decode_frame
+
+_FRAME_BYTES = 2048
+_SLOT_BYTES = 256
+"""What the objects of a frame and of a slot take in memory, at most about."""
+
+
+def held_bytes(frame: Frame, data: bytes) -> int:
+    """Return what a frame takes in memory with its compressed bytes: small ones take far more than these."""
+    return len(data) + _FRAME_BYTES + _SLOT_BYTES * len(frame.head.slots)
 
 
 class FrameDecoder:
@@ -26,9 +35,9 @@ class FrameDecoder:
     def __init__(self, engines: Engines) -> None:
         self._find = functools.cache(functools.partial(_find_engine, engines))
         self._memory: SlotMemory | None = None
-        self._part = 0
+        self._part = -1  # of the last frame with model slots
 
-    def decode(self, frame: Frame, data: bytes, tick: Callable[[int], None] | None = None) -> tuple[bytes, Effort]:
+    def decode(self, frame: Frame, data: bytes, tick: Tick | None = None) -> tuple[bytes, Effort]:
         """Return the content of a frame, whose frame check the caller compares, and what it has cost.
 
         Args:
@@ -50,8 +59,12 @@ class FrameDecoder:
             raise
 
     def forget(self) -> None:
-        """Note that a frame is left out that may have model slots."""
+        """Note that a frame with model slots is left out."""
         self._memory = None
+
+    def restart(self) -> None:
+        """Begin anew: the next frame is the first of a group."""
+        self._memory, self._part = None, -1
 
     def _begin(self, frame: Frame) -> SlotMemory:
         """Return the memory that a frame with model slots begins with."""
@@ -63,11 +76,14 @@ class FrameDecoder:
             raise UnsupportedError(
                 f"the memory has 2**{identity.table_bits} entries; {MIN_TABLE_BITS} to {MAX_TABLE_BITS} is possible"
             )
-        if frame.part != self._part or not frame.head.goes_on:
+        first = frame.part != self._part
+        if first or not frame.head.goes_on:
             self._memory = None  # before the next one takes its room
         self._part = frame.part
         if not frame.head.goes_on:
             self._memory = self._find(frame.header.model).codec.begin_group(identity.table_bits)
+        elif first:
+            raise DamagedError("it goes on, but before it there is no frame with model slots in its part")
         elif self._memory is None:
             raise DamagedError("it goes on from a frame that could not be decoded")
         return self._memory
@@ -81,8 +97,12 @@ class SeekingDecoder:
         self._decoder = FrameDecoder(engines)
         self._last = -1  # the frame with model slots that was decoded last: the memory stands at its end
 
-    def decode(self, number: int) -> tuple[Frame, bytes, Effort]:
+    def decode(self, number: int, ticker: Callable[[Frame], Tick] | None = None) -> tuple[Frame, bytes, Effort]:
         """Return a frame, its content, checked, and what all frames have cost that had to be decoded.
+
+        Args:
+            number: of the frame.
+            ticker: gives for each frame that is decoded what is called with its tokens as the model gets through them.
 
         Raises:
             FormatError: it, or one before it in its group, is damaged.
@@ -92,10 +112,10 @@ class SeekingDecoder:
         effort = Effort()
         needed, stands = self._needed(number, frame)
         if frame.head.goes_on and not stands:
-            self._decoder.forget()
+            self._decoder.restart()
         for before in needed:
-            effort += self._decode(before, *self._frame(before))[1]
-        content, own = self._decode(number, frame, data)
+            effort += self._decode(before, *self._frame(before), ticker)[1]
+        content, own = self._decode(number, frame, data, ticker)
         return frame, content, effort + own
 
     def _needed(self, number: int, frame: Frame) -> tuple[list[int], bool]:
@@ -106,7 +126,7 @@ class SeekingDecoder:
             number -= 1
             if number == self._last:
                 return needed[::-1], True
-            before = self._frame(number)[0]
+            before = head_at(self._source, self._limits, self._frames, number)
             if before.part != part:
                 break
             if before.head.count(Kind.MODEL):
@@ -117,9 +137,11 @@ class SeekingDecoder:
     def _frame(self, number: int) -> tuple[Frame, bytes]:
         return frame_at(self._source, self._limits, self._frames, number)
 
-    def _decode(self, number: int, frame: Frame, data: bytes) -> tuple[bytes, Effort]:
+    def _decode(
+        self, number: int, frame: Frame, data: bytes, ticker: Callable[[Frame], Tick] | None
+    ) -> tuple[bytes, Effort]:
         last, self._last = self._last, -1
-        content, effort = self._decoder.decode(frame, data)
+        content, effort = self._decoder.decode(frame, data, ticker(frame) if ticker else None)
         frame.verify(data, content)
         self._last = number if frame.head.count(Kind.MODEL) else last
         return content, effort

@@ -1,4 +1,8 @@
-"""Several texts in one frame: each is planned by itself, so that no slot holds parts of two."""
+"""Several texts in one frame: each is planned by itself, so that no slot of the plan holds parts of two.
+
+Encoding may join neighbouring slots that the model does not code, also those of different texts: what lasts is where a
+text begins and ends in the frame's content, in bytes.
+"""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -18,8 +22,9 @@ def plan_texts(
         tokenizer, slot_tokens, frame_slots: as in `plan_frame`.
 
     Returns:
-        the plan of the texts joined, and for each text how many of the plan's slots, in order, are its own. Both are
-        empty where the first text does not fit: it needs frames of its own.
+        the plan of the texts joined, and for each text how many of the plan's slots, in order, are its own, which tells
+        its place in the content, not its slots in the coded frame. Both are empty where
+        the first text does not fit: it needs frames of its own.
     """
     slots: list[SlotPlan] = []
     counts: list[int] = []

@@ -72,7 +72,9 @@ class Corpus:
         return _digest(self.held_files)
 
 
-def open_corpus(folder: Path, held_out: Path | None, tokenizer: TextEncoder, slot_tokens: int) -> Corpus:
+def open_corpus(
+    folder: Path, held_out: Path | None, tokenizer: TextEncoder, slot_tokens: int, measured_tokens: int | None = None
+) -> Corpus:
     """Read a corpus through and say where its chunks are.
 
     Args:
@@ -80,10 +82,12 @@ def open_corpus(folder: Path, held_out: Path | None, tokenizer: TextEncoder, slo
         held_out: a folder of the same form that is never trained on. Its kinds replace those held out of the corpus.
         tokenizer: says how many bytes fill a slot.
         slot_tokens: tokens of a slot.
+        measured_tokens: the same for `held_out`, so that runs with slots of different length are measured with the same
+            text; None for as many.
 
     Raises:
-        ArgumentError: a folder is missing, there is nothing to train on or to measure with, or both hold one file.
-        OSError: a file cannot be read.
+        ArgumentError: there is nothing to train on or to measure with, or both hold one file.
+        OSError: a folder is missing, or a file cannot be read.
     """
     files = scan(folder, tokenizer, slot_tokens, hold_out=True)
     training = _chunks(folder, files, lambda file: file.kind, held=False)
@@ -92,7 +96,7 @@ def open_corpus(folder: Path, held_out: Path | None, tokenizer: TextEncoder, slo
     measured = _chunks(folder, files, lambda file: file.fine_kind, held=True)
     held_files: Sequence[CorpusFile] = ()
     if held_out is not None:
-        other = open_held_out(held_out, tokenizer, slot_tokens)
+        other = open_held_out(held_out, tokenizer, measured_tokens or slot_tokens)
         held_files = other.files
         _refuse_shared(files, held_files)
         measured |= other.chunks
@@ -122,8 +126,8 @@ def open_held_out(folder: Path, tokenizer: TextEncoder, slot_tokens: int) -> Hel
     """Read a folder through of which all is text to measure with; see `open_corpus`.
 
     Raises:
-        ArgumentError: the folder is missing, or holds nothing.
-        OSError: a file cannot be read.
+        ArgumentError: the folder holds nothing.
+        OSError: it is missing, or a file cannot be read.
     """
     files = scan(folder, tokenizer, slot_tokens, hold_out=False)
     return HeldOut(files, _chunks(folder, files, lambda file: file.fine_kind, held=False))

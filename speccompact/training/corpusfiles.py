@@ -11,6 +11,7 @@ from pathlib import Path
 
 from speccompact.errors import ArgumentError
 from speccompact.text.vocabulary import TextEncoder
+from speccompact.training.folders import require_folder
 
 PLAIN_KIND = "text"
 """Kind of files that lie in no folder."""
@@ -64,11 +65,10 @@ def scan(folder: Path, tokenizer: TextEncoder, slot_tokens: int, *, hold_out: bo
         hold_out: keep the end of each file, or whole short files, away from training.
 
     Raises:
-        ArgumentError: it is no folder, or holds no text at all.
-        OSError: a file cannot be read.
+        ArgumentError: it holds no text at all.
+        OSError: it is no folder, or a file cannot be read.
     """
-    if not folder.is_dir():
-        raise ArgumentError(f"{folder}: no such folder")
+    require_folder(folder)
     sizes = {path: size for path in sorted(_paths(folder)) if (size := os.stat(folder / path).st_size)}
     if not sizes:
         raise ArgumentError(f"{folder}: no files in it, or only empty ones")

@@ -67,8 +67,9 @@ def draw(
             for reached in more:
                 shares = (acceptance or {}).get(kind, ())
                 reached.plot(range(1, len(shares) + 1), shares, marker=".", **style)
-        means = [mean_change(start, line["held_out"]) for line in measured]
-        kinds.plot(tokens, means, color="black", linewidth=2.5, label="mean")
+        if len(start) > 1:
+            means = [mean_change(start, line["held_out"]) for line in measured]
+            kinds.plot(tokens, means, color="black", linewidth=2.5, label="mean")
         picture.legend(fontsize="small", loc="outside right center")
     kinds.axhline(0, color="0.75")
     kinds.set(ylabel=f"held-out {figure.name} against the start, %\n({figure.better} is better)", xlabel="tokens")

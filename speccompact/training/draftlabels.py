@@ -9,8 +9,9 @@
 """
 
 import json
+import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -56,12 +57,14 @@ class Origin:
         vocabulary: SHA-256 of its vocabulary, hexadecimal.
         corpus: SHA-256 of the corpus whose text is labelled, hexadecimal.
         settings: how its text was drawn and mixed, and how many tokens are kept of each; JSON.
+        conditions: what else may change bits of them, see `provenance.conditions`; JSON.
     """
 
     model: str
     vocabulary: str
     corpus: str
     settings: dict[str, Any]
+    conditions: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,12 +135,9 @@ def read_labels(path: Path, vocabulary: Vocabulary) -> Labels:
 
     Raises:
         ModelError: it cannot be read, is damaged, or of another vocabulary.
+        OSError: there is no such file.
     """
-    file = SafetensorsFile(path)
-    try:
-        origin = Origin(**json.loads(file.metadata[_KEY]))
-    except (KeyError, TypeError, ValueError, RecursionError):
-        raise ModelError(f"{path}: no file of labels of this release; make one with `train labels`") from None
+    file, origin = _open(path)
     if any(type(text) is not str for text in (origin.model, origin.vocabulary, origin.corpus)):
         raise ModelError(f"{path}: damaged labels: its metadata make no sense")
     if origin.vocabulary != vocabulary.digest().hex():
@@ -156,6 +156,25 @@ def read_labels(path: Path, vocabulary: Vocabulary) -> Labels:
     if not (chances.min() >= 0 and chances.max() <= 1):  # NaN is neither
         raise ModelError(f"{path}: damaged labels: chances holds values that are not from 0 to 1")
     return Labels(origin, tensors)
+
+
+def require_labels(path: Path) -> None:
+    """Refuse what is no file of labels, while there is no vocabulary yet to compare it with.
+
+    Raises:
+        ModelError: it is none of this release.
+        OSError: there is no such file.
+    """
+    _open(path)
+
+
+def _open(path: Path) -> tuple[SafetensorsFile, Origin]:
+    os.stat(path)
+    file = SafetensorsFile(path)
+    try:
+        return file, Origin(**json.loads(file.metadata[_KEY]))
+    except (KeyError, TypeError, ValueError, RecursionError):
+        raise ModelError(f"{path}: no file of labels of this release; make one with `train labels`") from None
 
 
 class LabelStream:

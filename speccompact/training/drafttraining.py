@@ -21,15 +21,24 @@ from speccompact.errors import ArgumentError
 from speccompact.modelstore.checkpoints import Checkpoint
 from speccompact.modelstore.download import file_sha256
 from speccompact.modelstore.merging import fingerprint
+from speccompact.shortage import memory_errors
 from speccompact.speculative.blockfile import write_block
 from speccompact.text.tokenizer import Tokenizer
 from speccompact.text.vocabulary import Vocabulary
 from speccompact.training import provenance
 from speccompact.training.batch import Batch
-from speccompact.training.conduct import Material, carry_out, measured_slices, open_material
-from speccompact.training.curves import draw, require_plots
+from speccompact.training.conduct import (
+    Material,
+    Remark,
+    carry_out,
+    check_run,
+    measured_slices,
+    open_material,
+    unremarked,
+)
+from speccompact.training.curves import draw
 from speccompact.training.draftexamples import Places, frequent_tokens, make_examples
-from speccompact.training.draftlabels import LabelledBatch, LabelStream, read_labels
+from speccompact.training.draftlabels import LabelledBatch, LabelStream, read_labels, require_labels
 from speccompact.training.draftlosses import ANNEALED, annealing
 from speccompact.training.draftmeasure import Trial, calibration, trust_gain, try_drafts
 from speccompact.training.draftnetwork import DraftNetwork
@@ -38,7 +47,7 @@ from speccompact.training.draftpass import Aim, draft_loss, soft_labels
 from speccompact.training.evaluation import SETTLED
 from speccompact.training.metrics import Line
 from speccompact.training.prefetch import Stream
-from speccompact.training.resuming import choose_checkpoint, refuse_occupied
+from speccompact.training.resuming import choose_checkpoint
 from speccompact.training.sampling import SequenceStream
 from speccompact.training.trainer import Report, Watch, make_optimiser, pausing
 from speccompact.training.trainstate import RunState
@@ -117,6 +126,31 @@ class _Drafting:
         return try_drafts(self._drafter, self._measured, pause)
 
 
+def check_first(
+    corpus_folder: Path,
+    out: Path,
+    options: DraftOptions,
+    *,
+    held_out: Path | None,
+    labels: Path | None,
+    resume: bool,
+) -> None:
+    """Refuse what can be refused without the model, before somebody waits for that; see `train_drafter`.
+
+    Raises:
+        ArgumentError: an option, an extra that is not installed, or the run in `out` does not allow it.
+        ModelError: `labels` is no file of labels.
+        OSError: a folder or a file is missing, or `out` cannot be written.
+    """
+    check_run(corpus_folder, out, held_out=held_out, resume=resume)
+    if options.run.device != "cpu":
+        raise ArgumentError(f'device is "{options.run.device}"; drafters are trained on the cpu')
+    if options.text and labels is None:
+        raise ArgumentError("text is about labels, and there are none; name some, or leave it out")
+    if labels is not None:
+        require_labels(labels)
+
+
 def train_drafter(
     corpus_folder: Path,
     out: Path,
@@ -129,6 +163,7 @@ def train_drafter(
     resume: bool = False,
     watch: Watch,
     stopping: Callable[[], bool],
+    remark: Remark = unremarked,
 ) -> Drafted:
     """Train a drafter, and write the results.
 
@@ -143,6 +178,7 @@ def train_drafter(
         resume: go on with the run that `out` holds.
         watch: told how far the run is.
         stopping: whether somebody wants the run to end.
+        remark: told, in a line each, what is unusual about the run.
 
     Raises:
         trainer.Interrupted: it was asked to stop; `resume` goes on with it.
@@ -150,14 +186,8 @@ def train_drafter(
         ModelError: a checkpoint is damaged.
         OSError: a file cannot be read or written.
     """
-    require_plots()
+    check_first(corpus_folder, out, options, held_out=held_out, labels=labels, resume=resume)
     run = options.run
-    if run.device != "cpu":
-        raise ArgumentError(f'device is "{run.device}"; drafters are trained on the cpu')
-    if options.text and labels is None:
-        raise ArgumentError("text is about labels, and there are none; name some, or leave it out")
-    if not resume:
-        refuse_occupied(out)
     if run.threads:
         torch.set_num_threads(run.threads)
     watch(Report("reading", 0, run.tokens, None, None, None, None))
@@ -170,7 +200,7 @@ def train_drafter(
         "labels": file_sha256(labels) if labels is not None else None,
     } | options.settings()
     chosen = choose_checkpoint(out, run.schedule(), same, fixed=options.loss in ANNEALED) if resume else None
-    measured = measured_slices(material, run)
+    measured = measured_slices(material, run, remark)
     places = Places.make(
         *frequent_tokens(_some_text(material, options), vocabulary.size, options.listed), vocabulary.size
     )
@@ -182,9 +212,12 @@ def train_drafter(
     if labels is not None:
         read = read_labels(labels, vocabulary)
         stream = LabelStream(read, run.batch, run.passed_at_once, run.seed, soft=not options.text)
-    state, lines, parts = carry_out(out, subject, optimiser, stream, run, same, chosen, watch=watch, stopping=stopping)
+    state, lines, parts = carry_out(
+        out, subject, optimiser, stream, run, same, chosen, watch=watch, stopping=stopping, remark=remark
+    )
 
-    trials = subject.trials(pausing(stopping))
+    with memory_errors():
+        trials = subject.trials(pausing(stopping))
     scale, shift = calibration(trials)
     write_block(out / DRAFTER, network.weights(vocabulary.digest().hex(), scale, shift))
     acceptance = {kind: [round(rate, 4) for rate in trial.acceptance()] for kind, trial in trials.items()}

@@ -12,6 +12,9 @@ from speccompact.training.batch import Batch, make_batch
 from speccompact.training.corpus import Chunks
 from speccompact.training.sampling import Cutter, Symbols
 
+_FEW_TOKENS = 4096
+"""What is measured with less (some 16 kB of prose) says little about text of its kind."""
+
 
 class BitsModel(Protocol):
     """What training and evaluation ask of a network; `network.Network` is one."""
@@ -34,6 +37,19 @@ def slices(
         tokens: of each kind, at most; taken from chunks that lie evenly over its text.
     """
     return {kind: _slice(chunks, cutter, length, micro_batch, tokens) for kind, chunks in held_out.items()}
+
+
+def short_measures(measured: Mapping[str, Sequence[Batch]]) -> list[str]:
+    """Return a line about kinds that are measured with too little text to say much, or none.
+
+    Args:
+        measured: see `slices`.
+    """
+    tokens = {kind: sum(len(batch.targets) for batch in batches) for kind, batches in measured.items()}
+    short = [f"{kind} ({count})" for kind, count in tokens.items() if count < _FEW_TOKENS]
+    if not short:
+        return []
+    return [f"there are few tokens to measure with, so that changes are rough: {', '.join(short)}"]
 
 
 def _slice(chunks: Chunks, cutter: Cutter, length: int, micro_batch: int, tokens: int) -> list[Batch]:

@@ -20,21 +20,22 @@ from speccompact.modelstore.checkpoint_hf import write_hf_folder
 from speccompact.modelstore.checkpoints import Checkpoint
 from speccompact.modelstore.download import file_sha256
 from speccompact.modelstore.merging import fingerprint
+from speccompact.shortage import memory_errors
 from speccompact.text.tokenizer import Tokenizer
 from speccompact.text.vocabulary import Vocabulary
 from speccompact.training import provenance
 from speccompact.training.batch import Batch
 from speccompact.training.causalpass import causal_loss, try_causal
-from speccompact.training.conduct import carry_out, measured_slices, open_material
-from speccompact.training.curves import draw, require_plots
-from speccompact.training.draftlabels import LabelStream, read_labels
+from speccompact.training.conduct import Remark, carry_out, check_run, measured_slices, open_material, unremarked
+from speccompact.training.curves import draw
+from speccompact.training.draftlabels import LabelStream, read_labels, require_labels
 from speccompact.training.draftlosses import ANNEALED, LOSSES, annealing
 from speccompact.training.draftpass import Aim
 from speccompact.training.evaluation import BITS, evaluate
 from speccompact.training.metrics import Line
 from speccompact.training.network import Network
 from speccompact.training.prefetch import Stream
-from speccompact.training.resuming import choose_checkpoint, refuse_occupied
+from speccompact.training.resuming import choose_checkpoint
 from speccompact.training.sampling import SequenceStream
 from speccompact.training.smallmodels import Sizes, keep_layers, make_new, parse_layers, trained
 from speccompact.training.trainer import Report, Watch, make_optimiser, pausing
@@ -69,6 +70,8 @@ class ModelOptions:
     def __post_init__(self) -> None:
         if self.layers and self.new:
             raise ArgumentError("layers are those of the model to start from, and new starts from none; leave one out")
+        if self.new:
+            Sizes.parse(self.new)
         if self.loss not in LOSSES:
             raise ArgumentError(f'loss is "{self.loss}"; choose one of {", ".join(LOSSES)}')
         if self.listed < 0:
@@ -151,6 +154,29 @@ class _Making:
         return evaluate(self._model, self._measured, torch.device("cpu"), pause)
 
 
+def check_first(
+    corpus_folder: Path,
+    out: Path,
+    options: ModelOptions,
+    *,
+    held_out: Path | None,
+    labels: Path | None,
+    resume: bool,
+) -> None:
+    """Refuse what can be refused without the model, before somebody waits for that; see `train_model`.
+
+    Raises:
+        ArgumentError: an option, an extra that is not installed, or the run in `out` does not allow it.
+        ModelError: `labels` is no file of labels.
+        OSError: a folder or a file is missing, or `out` cannot be written.
+    """
+    check_run(corpus_folder, out, held_out=held_out, resume=resume)
+    if options.text and labels is None:
+        raise ArgumentError("text is about labels, and there are none; name some, or leave it out")
+    if labels is not None:
+        require_labels(labels)
+
+
 def train_model(
     corpus_folder: Path,
     out: Path,
@@ -163,6 +189,7 @@ def train_model(
     resume: bool = False,
     watch: Watch,
     stopping: Callable[[], bool],
+    remark: Remark = unremarked,
 ) -> Made:
     """Train a small model, and write the results.
 
@@ -177,6 +204,7 @@ def train_model(
         resume: go on with the run that `out` holds.
         watch: told how far the run is.
         stopping: whether somebody wants the run to end.
+        remark: told, in a line each, what is unusual about the run.
 
     Raises:
         trainer.Interrupted: it was asked to stop; `resume` goes on with it.
@@ -184,16 +212,12 @@ def train_model(
         ModelError: a checkpoint is damaged.
         OSError: a file cannot be read or written.
     """
-    require_plots()
+    check_first(corpus_folder, out, options, held_out=held_out, labels=labels, resume=resume)
     run = options.run
     start = options.start(base)
     for name, length in (("length", run.length), ("evaluate_length", run.measured_length)):
         if length > base.config.context:
             raise ArgumentError(f"{name} is {length}, but the model was made for {base.config.context} tokens")
-    if options.text and labels is None:
-        raise ArgumentError("text is about labels, and there are none; name some, or leave it out")
-    if not resume:
-        refuse_occupied(out)
     if run.threads:
         torch.set_num_threads(run.threads)
     watch(Report("reading", 0, run.tokens, None, None, None, None))
@@ -206,7 +230,7 @@ def train_model(
         "labels": file_sha256(labels) if labels is not None else None,
     } | options.settings()
     chosen = choose_checkpoint(out, run.schedule(), same, fixed=options.loss in ANNEALED) if resume else None
-    measured = measured_slices(material, run)
+    measured = measured_slices(material, run, remark)
     network = Network(start, None, 1.0, run.seed)
     subject = _Making(network, options, measured)
     stream: Stream = SequenceStream(material.corpus.training, material.shares, material.cutter, run.sampling())
@@ -214,10 +238,13 @@ def train_model(
         read = read_labels(labels, vocabulary)
         stream = LabelStream(read, run.batch, run.passed_at_once, run.seed, soft=not options.text)
     optimiser = make_optimiser(network, run.learning_rate)
-    state, lines, parts = carry_out(out, subject, optimiser, stream, run, same, chosen, watch=watch, stopping=stopping)
+    state, lines, parts = carry_out(
+        out, subject, optimiser, stream, run, same, chosen, watch=watch, stopping=stopping, remark=remark
+    )
 
     write_hf_folder(out / MODEL, trained(start, network.weights()))
-    trials = try_causal(network, measured, subject.listed, BLOCK, pausing(stopping))
+    with memory_errors():
+        trials = try_causal(network, measured, subject.listed, BLOCK, pausing(stopping))
     acceptance = {kind: trial.acceptance() for kind, trial in trials.items()}
     draw(out / CURVES, lines, "loss", f"{options.loss}, training", BITS, acceptance)
     made = Made(

@@ -1,5 +1,7 @@
 """provenance.json: what a run was made of, enough to repeat it. Names of files are those within the corpus."""
 
+import functools
+import hashlib
 import json
 import platform
 import shlex
@@ -21,14 +23,24 @@ _PACKAGES = ("speccompact", "torch", "numpy", "safetensors", "tokenizers")
 
 
 def versions() -> dict[str, str]:
-    """Return the versions that a run depends on."""
+    """Return the versions that a run depends on, and a digest of the source of this package."""
     found = {"python": platform.python_version(), "system": f"{platform.system()} {platform.machine()}"}
     for name in _PACKAGES:
         try:
             found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:  # run from a source tree
             found[name] = "not installed"
-    return found
+    return found | {"speccompact_source": _source_digest()}
+
+
+@functools.cache
+def _source_digest() -> str:
+    """Return a SHA-256 over names and contents of all modules of the package, hexadecimal."""
+    package = Path(__file__).parent.parent
+    digest = hashlib.sha256()
+    for name in sorted(path.relative_to(package).as_posix() for path in package.rglob("*.py")):
+        digest.update(f"{name} {hashlib.sha256((package / name).read_bytes()).hexdigest()}\n".encode())
+    return digest.hexdigest()
 
 
 def conditions(device: torch.device, options: TrainOptions) -> dict[str, Any]:

@@ -1,4 +1,7 @@
-"""Where a run goes on: from its newest checkpoint, or, when it is made longer, from one that lies before the decay."""
+"""Where a run goes on: from its newest checkpoint, or, when its length changes, from one that lies before the decay.
+
+A run may also be made shorter: up to where the learning rate would have begun to fall, the shorter run is the same.
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -25,9 +28,8 @@ def choose_checkpoint(folder: Path, schedule: Schedule, settings: Mapping[str, A
         ArgumentError: there is none, a setting differs, or the run cannot have that many tokens.
         ModelError: a checkpoint is damaged.
     """
+    require_run(folder)
     last = folder / LAST
-    if not last.exists():
-        raise ArgumentError(f"resume finds no checkpoint in {folder}; start without it")
     state = peek_state(last)
     refuse_changes(state.settings, settings)
     if state.total == schedule.tokens:
@@ -50,6 +52,16 @@ def choose_checkpoint(folder: Path, schedule: Schedule, settings: Mapping[str, A
         f"tokens is {schedule.tokens}, but the run was planned for {state.total} and keeps no checkpoint from before "
         f"the learning rate would fall in either; start anew in another folder"
     )
+
+
+def require_run(folder: Path) -> None:
+    """Refuse to go on where there is no run.
+
+    Raises:
+        ArgumentError: the folder has no checkpoint.
+    """
+    if not (folder / LAST).exists():
+        raise ArgumentError(f"resume finds no checkpoint in {folder}; start without it")
 
 
 def refuse_occupied(folder: Path) -> None:

@@ -45,6 +45,23 @@ class Schedule:
         """Whether a step (from 0) simulates the integers of the exact target."""
         return step >= self.rounding_from * self.steps
 
+    def remarks(self) -> list[str]:
+        """Return what a run of this plan will not come to, each with what to change; mostly it is too short."""
+        said = []
+        peak = max(0, -(-self.warm_up // self.batch) - 1)  # the first step that warm-up leaves at the full rate
+        if peak >= self.steps or self.rate(peak) < self.learning_rate:
+            said.append(
+                f"the learning rate will not reach its peak: warm-up takes {peak + 1} steps, and the run has "
+                f"{self.steps}, with a decay over the last {DECAY_SHARE:.0%}; choose more --tokens, or a smaller "
+                "--warm-up or --batch"
+            )
+        if self.rounding_from < 1 and not self.rounding(self.steps - 1):
+            said.append(
+                f"the integers of the exact model will not be simulated: the run has only {self.steps} steps; choose "
+                "more --tokens, or a smaller --batch or --rounding-from"
+            )
+        return said
+
     @property
     def branch(self) -> int:
         """The last number of steps after which a longer run would be the same so far."""

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from speccompact.errors import ArgumentError, LimitError
+from speccompact.shortage import memory_errors
 from speccompact.training.batch import Batch
 from speccompact.training.evaluation import Figure, mean_change
 from speccompact.training.metrics import Line, MetricsFile
@@ -167,32 +168,33 @@ class Trainer:
             LimitError: the device has too little memory. The last checkpoint stays as it is.
             OSError: a file cannot be read or written.
         """
-        saved = time.monotonic()
         try:
-            with Prefetcher(self._stream) as batches:
-                while True:
-                    if self._is_due():
-                        self._evaluate()
-                        if self.state.step == 0:
-                            self._subject.begin()
-                    if self.state.step == self._schedule.branch:
-                        self._save(BRANCH)
-                    if self.state.step >= self._schedule.steps:
-                        break
-                    if self.state.step == 0 or time.monotonic() - saved >= self._checkpoint_seconds:
-                        self._save(LAST)
-                        saved = time.monotonic()
-                    self._advance(batches.next_step())
+            with memory_errors():
+                self._run()
         except Interrupted:
             self._optimiser.zero_grad(set_to_none=True)
             self._save(LAST)
             raise
-        except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
-            # on the CPU torch says no more than this
-            if isinstance(error, torch.OutOfMemoryError | MemoryError) or "DefaultCPUAllocator" in str(error):
-                raise LimitError("--micro-batch is too large for the memory here; choose a smaller one") from None
-            raise
+        except MemoryError:
+            raise LimitError("--micro-batch is too large for the memory here; choose a smaller one") from None
         self._save(LAST)
+
+    def _run(self) -> None:
+        saved = time.monotonic()
+        with Prefetcher(self._stream) as batches:
+            while True:
+                if self._is_due():
+                    self._evaluate()
+                    if self.state.step == 0:
+                        self._subject.begin()
+                if self.state.step == self._schedule.branch:
+                    self._save(BRANCH)
+                if self.state.step >= self._schedule.steps:
+                    break
+                if self.state.step == 0 or time.monotonic() - saved >= self._checkpoint_seconds:
+                    self._save(LAST)
+                    saved = time.monotonic()
+                self._advance(batches.next_step())
 
     def _advance(self, step: Step) -> None:
         """Do one step."""

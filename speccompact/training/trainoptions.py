@@ -69,7 +69,8 @@ class TrainOptions:
 
     def _rules(self) -> Iterator[tuple[bool, str]]:
         """Yield what must hold, and what is said where it does not. A rule may rely on those before it."""
-        yield 1 <= self.tokens <= _MOST, f"tokens is {self.tokens}; choose 1 to {_MOST}"
+        yield self.tokens >= 1, f"tokens is {self.tokens}; choose 1 or more"
+        yield self.tokens <= _MOST, f"tokens is {self.tokens}; no run can have so many"
         yield self.rank is None or 1 <= self.rank <= _MOST, f"rank is {self.rank}; choose 1 or more"
         yield self.rank is not None or self.alpha is None, "alpha is for adapters; leave it out or train one"
         yield 0 < self.strength < math.inf, f"alpha is {self.alpha}; choose more than 0"
@@ -81,12 +82,13 @@ class TrainOptions:
         name, held = ("batch", self.batch) if self.micro_batch is None else ("micro_batch", self.micro_batch)
         yield held >= self.length, f"{name} is {held}; it must hold a sequence of {self.length} tokens"
         micro = self.passed_at_once
-        yield micro <= self.batch <= _MOST, f"batch is {self.batch}; choose {micro} to {_MOST}"
+        yield self.batch >= micro, f"batch is {self.batch}; choose {micro}, which pass the network at once, or more"
+        yield self.batch <= _MOST, f"batch is {self.batch}; no step can have so many tokens"
         measured = self.measured_length
         choice = f"choose {MIN_SLOT_TOKENS} to {micro}, which pass the network at once"
         yield MIN_SLOT_TOKENS <= measured <= micro, f"evaluate_length is {measured}; {choice}"
         yield self.batch % micro == 0, f"batch is {self.batch}; choose a multiple of {micro}"
-        yield 0 <= self.seed < _SEEDS, f"seed is {self.seed}; choose 0 to {_SEEDS - 1}"
+        yield 0 <= self.seed < _SEEDS, f"seed is {self.seed}; choose 0 to 2**64 - 1"
         yield self.evaluate_every is None or self.evaluate_every >= 1, "evaluate_every must be 1 or more"
         yield self.evaluate_tokens >= SHORTEST, f"evaluate_tokens must be {SHORTEST} or more"
         yield self.checkpoint_minutes >= 0, "checkpoint_minutes must be 0 or more"

@@ -14,10 +14,10 @@ from safetensors.torch import save_file
 from torch import nn
 
 from speccompact.errors import ModelError
+from speccompact.modelstore.adapterfile import CHECKPOINT_KEY
 from speccompact.modelstore.safetensors import SafetensorsFile
 from speccompact.modelstore.storefiles import write_whole
 
-_KEY = "speccompact.training"
 _MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
@@ -56,7 +56,7 @@ def save_state(path: Path, state: RunState, network: nn.Module, optimiser: torch
         for moment in _MOMENTS:
             if moment in optimiser.state[parameter]:
                 tensors[f"{moment}.{name}"] = optimiser.state[parameter][moment].float().cpu().contiguous()
-    write_whole(path, partial(save_file, tensors, metadata={_KEY: json.dumps(vars(state))}))
+    write_whole(path, partial(save_file, tensors, metadata={CHECKPOINT_KEY: json.dumps(vars(state))}))
 
 
 def peek_state(path: Path) -> RunState:
@@ -90,7 +90,7 @@ def load_state(path: Path, network: nn.Module, optimiser: torch.optim.Optimizer)
 
 def _state(file: SafetensorsFile) -> RunState:
     try:
-        values = json.loads(file.metadata[_KEY])
+        values = json.loads(file.metadata[CHECKPOINT_KEY])
         values["evaluations"] = [(step, measured) for step, measured in values["evaluations"]]
         state = RunState(**values)
     except (KeyError, TypeError, ValueError, RecursionError):

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from speccompact.errors import ArgumentError
-from speccompact.modelstore.adapterfile import ADAPTER_NAME, Adapter, read_adapter, write_adapter
+from speccompact.modelstore.adapterfile import ADAPTER_NAME, Adapter, read_adapter, tensor_file, write_adapter
 from speccompact.modelstore.checkpoints import Checkpoint
 from speccompact.modelstore.download import Progress, file_sha256, no_progress
 from speccompact.modelstore.loading import check_device
@@ -31,12 +31,20 @@ from speccompact.text.tokenizer import Tokenizer
 from speccompact.text.vocabulary import Vocabulary
 from speccompact.training import provenance
 from speccompact.training.batch import Batch
-from speccompact.training.conduct import Material, carry_out, measured_slices, open_material
-from speccompact.training.curves import draw, require_plots
+from speccompact.training.conduct import (
+    Material,
+    Remark,
+    carry_out,
+    check_run,
+    measured_slices,
+    open_material,
+    unremarked,
+)
+from speccompact.training.curves import draw
 from speccompact.training.evaluation import BITS, evaluate, results
 from speccompact.training.metrics import Line
 from speccompact.training.network import Network
-from speccompact.training.resuming import choose_checkpoint, refuse_occupied
+from speccompact.training.resuming import choose_checkpoint
 from speccompact.training.sampling import SequenceStream
 from speccompact.training.schedule import Schedule
 from speccompact.training.trainer import Report, Watch, make_optimiser
@@ -81,6 +89,36 @@ def load_base(model: str, progress: Progress = no_progress) -> tuple[Checkpoint,
     return open_checkpoint(model, progress=progress), model if model in REGISTRY else Path(model).resolve().name
 
 
+def check_first(
+    corpus_folder: Path,
+    out: Path,
+    options: TrainOptions,
+    *,
+    held_out: Path | None,
+    start: Path | None,
+    resume: bool,
+) -> torch.device:
+    """Refuse what can be refused without the model, before somebody waits for that; see `tune`.
+
+    Returns:
+        The device to train on.
+
+    Raises:
+        ArgumentError: an option, an extra that is not installed, or the run in `out` does not allow it.
+        ModelError: `start` is no adapter.
+        OSError: a folder or a file is missing, or `out` cannot be written.
+    """
+    check_run(corpus_folder, out, held_out=held_out, resume=resume)
+    device = torch.device(check_device(Options(device=options.device)))
+    if options.compile and device.type == "cpu":
+        _require_compiler()
+    if start is not None and options.rank is None:
+        raise ArgumentError("start is an adapter; leave it out, or train one")
+    if start is not None:
+        _read_start(start, options)
+    return device
+
+
 def tune(
     corpus_folder: Path,
     out: Path,
@@ -93,6 +131,7 @@ def tune(
     resume: bool = False,
     watch: Watch,
     stopping: Callable[[], bool],
+    remark: Remark = unremarked,
 ) -> Tuned:
     """Train, and write the results.
 
@@ -103,10 +142,11 @@ def tune(
         base_name: what provenance calls it.
         options: see there.
         held_out: see `corpus.open_corpus`.
-        start: file of an adapter of the same rank and model, from which training goes on.
+        start: an adapter of the same rank and model, from which training goes on; see `read_adapter`.
         resume: go on with the run that `out` holds.
         watch: told how far the run is.
         stopping: whether somebody wants the run to end.
+        remark: told, in a line each, what is unusual about the run.
 
     Raises:
         trainer.Interrupted: it was asked to stop; `resume` goes on with it.
@@ -114,29 +154,24 @@ def tune(
         ModelError: a checkpoint is damaged.
         OSError: a file cannot be read or written.
     """
-    require_plots()
-    device = torch.device(check_device(Options(device=options.device)))
+    device = check_first(corpus_folder, out, options, held_out=held_out, start=start, resume=resume)
     for name, length in (("length", options.length), ("evaluate_length", options.measured_length)):
         if length > base.config.context:
             raise ArgumentError(f"{name} is {length}, but the model was made for {base.config.context} tokens")
     if options.rank is not None and options.rank > base.config.hidden:
         raise ArgumentError(f"rank is {options.rank}, but the model is only {base.config.hidden} wide")
-    if options.compile and device.type == "cpu":
-        _require_compiler()
-    first = _read_start(start, base, options) if start is not None else None
-    if not resume:
-        refuse_occupied(out)
     if options.threads:
         torch.set_num_threads(options.threads)
+    base_digest = fingerprint(base)
+    first = _read_start(start, options, base_digest) if start is not None else None
     watch(Report("reading", 0, options.tokens, None, None, None, None))
     tokenizer = Tokenizer(base.tokenizer, Vocabulary(base.tokenizer.token_bytes(), base.tokenizer.special_ids))
     material = open_material(corpus_folder, held_out, tokenizer, options)
-    base_digest = fingerprint(base)
     same = {
         "corpus": material.corpus.digest(),
         "held_out": material.corpus.held_digest(),
         "model": base_digest,
-        "start": file_sha256(start) if start is not None else None,
+        "start": file_sha256(tensor_file(start)) if start is not None else None,
     } | options.settings()
     chosen = choose_checkpoint(out, options.schedule(), same) if resume else None
 
@@ -144,10 +179,11 @@ def tune(
     if options.compile:
         network.fuse()
     optimiser = make_optimiser(network, options.learning_rate)
-    subject = _Tuning(network, options.schedule(), measured_slices(material, options), first, device)
+    measured = measured_slices(material, options, remark)
+    subject = _Tuning(network, options.schedule(), measured, first, device)
     stream = SequenceStream(material.corpus.training, material.shares, material.cutter, options.sampling())
     state, lines, parts = carry_out(
-        out, subject, optimiser, stream, options, same, chosen, watch=watch, stopping=stopping
+        out, subject, optimiser, stream, options, same, chosen, watch=watch, stopping=stopping, remark=remark
     )
 
     adapter = None
@@ -194,12 +230,10 @@ class _Tuning:
         return evaluate(self._tuned, self._measured, self._device, pause)
 
 
-def _read_start(path: Path, base: Checkpoint, options: TrainOptions) -> Adapter:
-    """Return the adapter that a run starts from."""
-    if options.rank is None:
-        raise ArgumentError("start is an adapter; leave it out, or train one")
+def _read_start(path: Path, options: TrainOptions, base_digest: str | None = None) -> Adapter:
+    """Return the adapter that a run starts from; where its base is not known yet, any will do."""
     adapter = read_adapter(path)
-    if adapter.base not in ("", fingerprint(base)):
+    if base_digest is not None and adapter.base not in ("", base_digest):
         raise ArgumentError(f"{path}: the adapter was made for another model (weights {adapter.base[:16]})")
     if adapter.rank != options.rank:
         raise ArgumentError(f"{path}: its rank is {adapter.rank}; train with --rank {adapter.rank}")

@@ -9,38 +9,16 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+import click
 import pytest
 
-from speccompact.modelstore.adapterfile import write_adapter
-from speccompact.modelstore.store import StoredModel
 from speccompact_cli.exit_codes import USAGE
-from speccompact_cli.main import run
+from speccompact_cli.main import program
+from tests.cli.processes import Run
 from tests.fakes import FakeEngines, prose
 from tests.source_tree import ROOT
-from tests.tiny_adapter import tiny_adapter
-from tests.tiny_gguf import tiny_llama
 
 TEXT = prose(20_000)
-Run = Callable[..., tuple[int, bytes, str]]
-
-
-@pytest.fixture
-def call(
-    fake_engines: FakeEngines,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsysbinary: pytest.CaptureFixture[bytes],
-) -> Run:
-    """Run the command line in a folder of its own: exit code, output, remarks."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SPECCOMPACT_HOME", str(tmp_path / "store"))
-
-    def call(*arguments: str) -> tuple[int, bytes, str]:
-        code = run(arguments)
-        captured = capsysbinary.readouterr()
-        return code, captured.out, captured.err.decode()
-
-    return call
 
 
 @pytest.fixture
@@ -55,6 +33,23 @@ def give(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Path], None]]:
     """Make a file standard input."""
     with ExitStack() as stack:
         yield lambda path: monkeypatch.setattr(sys, "stdin", stack.enter_context(path.open()))
+
+
+def test_short_memory_while_decoding_names_the_need(
+    call: Run, text: Path, fake_engines: FakeEngines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert call("compress", "text.txt")[0] == 0
+
+    def fail(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(fake_engines.codec, "decode", fail)
+    code, _, said = call("decompress", "-c", "text.txt.spc")
+    assert (code, "up to 3.8 GB" in said, "--parallel" in said, "level" in said) == (5, True, False, False)
+    code, _, said = call("verify", "--parallel", "3", "text.txt.spc")
+    assert (code, "--parallel 3 takes that 3 times" in said) == (5, True)
+    code, _, said = call("inspect", "--stats", "text.txt.spc")
+    assert (code, "up to 3.8 GB" in said) == (5, True)
 
 
 def test_there_and_back(call: Run, text: Path) -> None:
@@ -106,7 +101,7 @@ def test_one_failure_does_not_stop_the_others(call: Run, text: Path) -> None:
 
 
 def test_the_input_goes_only_when_asked_and_last(call: Run, text: Path) -> None:
-    assert call("compress", "--rm", "-k", "text.txt")[0] == 0
+    assert call("compress", "-k", "text.txt")[0] == 0
     assert text.exists()
     assert call("compress", "--rm", "text.txt")[0] == 1
     assert text.exists()
@@ -213,29 +208,34 @@ def test_inspect_gives_programs_the_name_itself(call: Run, text: Path) -> None:
     assert json.loads(call("inspect", "--json", "a\nb.spc")[1])["path"] == "a\nb.spc"
 
 
-def test_pull_tells_the_licence_and_what_is_there(call: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def found(_name: str, *, progress: object) -> StoredModel:
-        return StoredModel(bytes(32), tmp_path, 195_000_000, ("smollm2-135m",), "")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("compress", "--rm", "--keep", "text.txt"),
+        ("compress", "-q", "-v", "text.txt"),
+        ("decompress", "--rm", "-k", "text.txt.spc"),
+        ("verify", "-qv", "text.txt"),
+        ("models", "pull", "-qv", "smollm2-135m"),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(call: Run, text: Path, arguments: tuple[str, ...]) -> None:
+    code, out, said = call(*arguments)
+    assert (code, out, "exclude each other" in said) == (2, b"", True)
+    assert os.listdir(text.parent) == ["text.txt"]
 
-    monkeypatch.setattr("speccompact.modelstore.pull.pull", found)
-    code, _, said = call("models", "pull", "smollm2-135m")
-    assert (code, "there already" in said, "weights Apache-2.0" in said) == (0, True, True)
 
+def test_no_help_is_cut_or_shows_marks_of_its_source(call: Run) -> None:
+    def look(group: click.Group, *path: str) -> None:
+        for name in group.list_commands(click.Context(group)):
+            command = group.get_command(click.Context(group), name)
+            assert command is not None
+            said = call(*path, name, "--help")[1].decode()
+            assert "``" not in said, name
+            assert "..." not in said.partition("Commands:")[2], name
+            if isinstance(command, click.Group):
+                look(command, *path, name)
 
-def test_convert_merges_an_adapter(call: Run, tmp_path: Path) -> None:
-    tiny_llama().write(tmp_path / "base.gguf")
-    write_adapter(tmp_path / "logs.safetensors", tiny_adapter())
-    assert call("models", "convert", "base.gguf")[0] == 0
-    code, _, said = call("models", "convert", "base.gguf", "--adapter", "logs.safetensors")
-    assert (code, said.startswith("logs: ")) == (0, True)
-    assert call("models", "convert", "base.gguf", "--adapter", "logs.safetensors", "--name", "other")[0] == 0
-    models = {row["name"]: row for row in json.loads(call("models", "list", "--json")[1])}
-    assert models["base"]["digest"] != models["logs"]["digest"] == models["other"]["digest"]
-    assert models["logs"]["source"] == "base.gguf + logs.safetensors"
-    code, _, said = call("models", "convert", "base.gguf", "--adapter", "base.gguf")
-    assert (code, "base.gguf" in said) == (4, True)
-    code, _, said = call("models", "convert", "base.gguf", "--name", "smollm2-135m")
-    assert (code, "choose another with --name" in said) == (2, True)
+    look(program)
 
 
 def test_help_lists_every_exit_code_of_the_readme(call: Run) -> None:
@@ -271,14 +271,6 @@ def test_inspect_tells_of_drafts_on_request(call: Run, text: Path) -> None:
     assert "effort" not in json.loads(call("inspect", "--json", "text.txt.spc")[1])
     code, _, said = call("inspect", "--stats", "-")
     assert (code, "name one" in said) == (2, True)
-
-
-def test_models_for_people_and_programs(call: Run, tmp_path: Path) -> None:
-    code, out, _ = call("models", "list")
-    assert (code, "smollm2-135m" in out.decode(), "not pulled" in out.decode()) == (0, True, True)
-    entry = json.loads(call("models", "list", "--json")[1])[0]
-    assert (entry["name"], entry["path"]) == ("smollm2-135m", None)
-    assert call("models", "path")[:2] == (0, f"{tmp_path / 'store'}\n".encode())
 
 
 def test_bench_keeps_its_contract(call: Run, text: Path) -> None:

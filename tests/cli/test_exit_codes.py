@@ -43,6 +43,8 @@ def test_families_are_all_direct_children_of_the_base() -> None:
         (PermissionError(), 1),
         (SpecCompactError(), 1),
         (MemoryError(), 5),
+        (ImportError("backend.so: failed to map segment from shared object"), 5),
+        (ImportError("cannot import name 'x'"), 70),
         (KeyboardInterrupt(), 130),
         (BrokenPipeError(), 141),
         (Stopped(signal.SIGINT), 130),

@@ -186,6 +186,8 @@ def test_nohup_is_respected(environment: dict[str, str], tmp_path: Path) -> None
         (["decompress", "--range", "5", "taken"], 2, "START:LEN"),
         (["decompress", "--rm", "--salvage", "x.spc"], 2, "--rm"),
         (["decompress", "--range", "1:2", "--salvage", "taken"], 2, "--range and --salvage"),
+        (["decompress", "--range", "1:2", "--parallel", "2", "taken"], 2, "--parallel is for whole archives"),
+        (["decompress", "--salvage", "--parallel", "2", "taken"], 2, "--parallel is for whole archives"),
         (["verify", "taken"], 3, "taken"),
         (["inspect", "taken"], 3, "taken"),
         (["inspect", "absent"], 1, "absent"),

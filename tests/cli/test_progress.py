@@ -3,8 +3,8 @@ import sys
 
 import pytest
 
-from speccompact_cli.console import NORMAL, QUIET, Console
-from speccompact_cli.progress import Progress, amount, duration
+from speccompact_cli.console import DETAILED, NORMAL, QUIET, Console, fitted
+from speccompact_cli.progress import Progress, StageProgress, amount, duration
 from speccompact_cli.shared_options import make_console
 
 
@@ -48,7 +48,7 @@ def test_a_terminal_sees_share_rate_and_time_left() -> None:
         clock.now += 1
         progress.update(250)
     shown = terminal.getvalue()
-    assert "book.txt  [#####---------------]  25%  250 B/1 kB  250 B/s  0:03 left" in shown
+    assert "book.txt  [#####---------------]  25%  0:03 left  250 B/1 kB  250 B/s" in shown
     assert shown.endswith("\r")
 
 
@@ -57,7 +57,7 @@ def test_content_is_counted_where_its_size_is_known() -> None:
     with Progress(Console(NORMAL, terminal), "book.spc", 1000, clock, content=8000) as progress:
         clock.now += 1
         progress.update(250)
-    assert " 25%  2 kB/8 kB  2 kB/s  0:03 left" in terminal.getvalue()
+    assert " 25%  0:03 left  2 kB/8 kB  2 kB/s" in terminal.getvalue()
 
 
 def test_a_remark_takes_the_bar_away_first() -> None:
@@ -97,6 +97,44 @@ def test_a_long_name_is_cut_to_the_terminal(monkeypatch: pytest.MonkeyPatch) -> 
     clock.now += 1
     progress.update(5)
     assert len(terminal.getvalue()) == 40
+    assert terminal.getvalue().endswith("n…  [##########----------]  50%")
+
+
+@pytest.mark.parametrize(
+    ("width", "line"),
+    [
+        (99, "training  50%  1:15 left  -3.00 %"),
+        (33, "training  50%  1:15 left  -3.00 %"),
+        (32, "training  50%  1:15 left"),
+        (24, "training  50%  1:15 left"),
+        (23, "training  5…  1:15 left"),
+        (13, "t…  1:15 left"),
+        (12, "training  50"),
+        (3, "tra"),
+        (0, ""),
+    ],
+)
+def test_what_does_not_fit_is_left_out_as_a_whole(width: int, line: str) -> None:
+    assert fitted(["training  50%", "1:15 left", "-3.00 %"], width) == line
+
+
+def test_stages_are_bars_and_with_v_lines_too() -> None:
+    terminal = Terminal()
+    stages = StageProgress(Console(DETAILED, terminal), "tiny")
+    assert stages.idle
+    stages("download", 0, 93_000_000)
+    stages("download", 93_000_000, 93_000_000)
+    stages("convert", 0, 1_000_000)
+    assert terminal.getvalue().splitlines() == ["tiny: download 93 MB", "tiny: convert"]
+    assert not stages.idle
+
+
+def test_what_is_not_bytes_is_shown_as_a_share() -> None:
+    terminal, clock = Terminal(), Clock()
+    with Progress(Console(NORMAL, terminal), "tiny: convert", 1000, clock, in_bytes=False) as progress:
+        clock.now += 1
+        progress.update(250)
+    assert "\rtiny: convert  [#####---------------]  25%  0:03 left\r" in terminal.getvalue()
 
 
 @pytest.mark.parametrize("console", [Console(QUIET, Terminal()), Console(NORMAL, io.StringIO())])

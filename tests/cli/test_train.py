@@ -10,9 +10,9 @@ import pytest
 
 from speccompact.training.evaluation import SETTLED
 from speccompact.training.trainer import Report
-from speccompact_cli.exit_codes import MODEL, SIGNAL_BASE, SUCCESS, USAGE
+from speccompact_cli.exit_codes import FAILURE, MODEL, SIGNAL_BASE, SUCCESS, USAGE
 from speccompact_cli.main import run
-from speccompact_cli.train_common import StopRequest, progress_line
+from speccompact_cli.train_common import StopRequest, progress_fields
 from tests.cli.processes import outcome, own_environment, spawn
 from tests.tiny_corpus import write_home
 
@@ -41,6 +41,10 @@ def test_train_then_convert(
     said = capsys.readouterr()
     assert [line.split()[0] for line in said.out.splitlines()] == ["kind", "logs", "prose", "text", "mean"]
     assert "1024 tokens: held-out bits " in said.err
+    assert "the integers of the exact model will not be simulated: the run has only 4 steps" in said.err
+    assert (
+        "there are few tokens to measure with, so that changes are rough: logs (128), prose (128), text (" in said.err
+    )
     assert "next: speccompact models convert" in said.err
     adapter = str(tmp_path / "out" / "adapter.safetensors")
     assert run(["models", "convert", str(home / "tiny.gguf"), "--adapter", adapter, "--name", "tuned"]) == SUCCESS
@@ -78,7 +82,11 @@ def test_json(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 @pytest.mark.parametrize(
     ("more", "code", "message"),
     [
-        (["--corpus=/nowhere"], USAGE, "/nowhere: no such folder"),
+        (["--corpus=/nowhere"], FAILURE, "/nowhere: no such folder"),
+        (["--corpus=/dev/null"], FAILURE, "/dev/null: this is no folder"),
+        (["--start=/nowhere"], FAILURE, "/nowhere: No such file"),
+        (["-o", "/dev/null/out"], FAILURE, "/dev/null: this is no folder"),
+        (["-qv"], USAGE, "-q and -v exclude each other"),
         (["--model=/nowhere.gguf"], MODEL, "/nowhere.gguf"),
         (["--mix=logs"], USAGE, '--mix is "logs"; write it as KIND=WEIGHT'),
         (["--mix=logs=1", "--mix=logs=2"], USAGE, '--mix gives "logs" two weights'),
@@ -92,8 +100,8 @@ def test_json(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         (["--length=1000"], USAGE, "--micro-batch is 256; it must hold"),
         (["--device=cuda:99"], USAGE, "--device is"),
         (["--resume"], USAGE, "--resume finds no checkpoint"),
-        (["--held-out=/nowhere"], USAGE, "/nowhere: no such folder"),
-        (["--tokens=0"], USAGE, "--tokens is 0"),
+        (["--held-out=/nowhere"], FAILURE, "/nowhere: no such folder"),
+        (["--tokens=0"], USAGE, "--tokens is 0; choose 1 or more\n"),
     ],
 )
 def test_errors_are_one_line(
@@ -112,6 +120,22 @@ def test_errors_are_one_line(
     assert said.err.count("\n") == 1
     assert message in said.err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "more", [["--corpus=/nowhere"], ["--held-out=/nowhere"], ["-o", "/dev/null"], ["--resume"], ["--start=/nowhere"]]
+)
+def test_nothing_is_fetched_for_what_cannot_begin(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], more: list[str]
+) -> None:
+    def refuse(*_arguments: object) -> None:
+        raise AssertionError("the model was asked for")
+
+    monkeypatch.setattr("speccompact.training.tuning.load_base", refuse)
+    assert run(arguments(home, tmp_path / "out", *more)) in (FAILURE, USAGE)
+    average = ["train", "average", "a", "b", "-o", str(tmp_path / "mean"), "--held-out", str(home / "corpus")]
+    assert run(average) == FAILURE
+    assert capsys.readouterr().err.endswith("speccompact: a: No such file or directory\n")
 
 
 def test_the_missing_extra_is_told_before_anything_is_done(
@@ -160,9 +184,9 @@ def test_the_second_signal_is_not_held_back() -> None:
 
 def test_progress_line() -> None:
     first = Report("reading", 0, 1000, None, None, None, None)
-    assert progress_line(first) == "reading    0%  0/1000 tokens"
+    assert progress_fields(first) == ["reading    0%", "0/1000 tokens"]
     later = Report("training", 500, 1000, 2.5, -3.0, 120.0, 75.0)
-    assert progress_line(later) == (
-        "training   50%  500/1000 tokens  120 tokens/s  loss 2.500  held-out -3.00 %  1:15 left"
-    )
-    assert "  held-out tokens per pass -3.00 %  " in progress_line(replace(later, figure=SETTLED))
+    fields = ["training   50%", "1:15 left", "held-out -3.00 %", "loss 2.500", "120 tokens/s", "500/1000 tokens"]
+    assert progress_fields(later) == fields
+    fields[2] = "held-out tokens per pass -3.00 %"
+    assert progress_fields(replace(later, figure=SETTLED)) == fields

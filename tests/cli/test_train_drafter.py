@@ -8,7 +8,7 @@ import pytest
 
 from speccompact.training import labelling
 from speccompact.training.trainer import Interrupted
-from speccompact_cli.exit_codes import SIGNAL_BASE, SUCCESS, USAGE
+from speccompact_cli.exit_codes import FAILURE, MODEL, SIGNAL_BASE, SUCCESS, USAGE
 from speccompact_cli.main import run
 from tests.tiny_corpus import write_home
 
@@ -30,10 +30,16 @@ def arguments(home: Path, out: Path, *more: str) -> list[str]:
     return [*start, "--tokens=1024", *FAST, *more]
 
 
+def refuse(*_arguments: object) -> None:
+    raise AssertionError("the model was asked for")
+
+
 def test_train(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(arguments(home, tmp_path / "out")) == SUCCESS
     said = capsys.readouterr()
     assert [line.split()[0] for line in said.out.splitlines()] == ["kind", "logs", "prose", "text", "mean"]
+    assert "the learning rate will not reach its peak" in said.err
+    assert "there are few tokens to measure with" in said.err
     assert run(arguments(home, tmp_path / "out", "--resume", "--loss=kl")) == USAGE
     assert "--loss is kl, but the run began with tvp" in capsys.readouterr().err
 
@@ -56,24 +62,64 @@ def test_model(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     said = capsys.readouterr()
     assert [line.split()[0] for line in said.out.splitlines()] == ["kind", "logs", "prose", "text", "mean"]
     assert "next: speccompact models convert" in said.err
+    assert "the learning rate will not reach its peak" in said.err
+    assert run([*asked, "--resume", "--tokens=768"]) == SUCCESS
+    assert "the run was to have 512 tokens; it goes on at 256" in capsys.readouterr().err
+    assert run([*asked, "--resume"]) == USAGE
+    assert "no checkpoint from before the learning rate would fall" in capsys.readouterr().err
     assert run([*asked, "--new=1,16,2,24"]) == USAGE
     assert "leave one out" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    ("more", "message"),
+    ("more", "code", "message"),
     [
-        (["--device=cuda"], '--device is "cuda"; labels are made on the cpu'),
-        (["--batch=512", "--length=1024"], "--batch is 512; it must hold a sequence of 1024 tokens"),
-        (["-o", "/nowhere/labels"], "there is no folder /nowhere"),
-        (["-o", "/"], "exists already"),
+        (["--text"], USAGE, "--text is about labels"),
+        (["--new=1,2"], USAGE, '--new is "1,2"; write it as'),
+        (["--corpus=/nowhere"], FAILURE, "/nowhere: no such folder"),
+        (["--labels=/nowhere"], FAILURE, "/nowhere: No such file"),
+        (["-o", "/dev/null/out"], FAILURE, "/dev/null: this is no folder"),
+        (["--resume"], USAGE, "--resume finds no checkpoint"),
+    ],
+)
+def test_no_model_is_fetched_for_one_that_cannot_be_made(
+    home: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    more: list[str],
+    code: int,
+    message: str,
+) -> None:
+    monkeypatch.setattr("speccompact.training.tuning.load_base", refuse)
+    asked = ["train", "model", "--corpus", str(home / "corpus"), "-o", str(tmp_path / "out"), *more]
+    assert run(asked) == code
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "message"),
+    [
+        (["--device=cuda"], USAGE, '--device is "cuda"; labels are made on the cpu'),
+        (["--batch=512", "--length=1024"], USAGE, "--batch is 512; it must hold a sequence of 1024 tokens"),
+        (["-o", "/nowhere/labels"], USAGE, "there is no folder /nowhere"),
+        (["-o", "/"], USAGE, "exists already"),
+        (["--top=0"], USAGE, "--top is 0"),
+        (["--corpus=/nowhere"], FAILURE, "/nowhere: no such folder"),
     ],
 )
 def test_labels_that_cannot_be_made(
-    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], more: list[str], message: str
+    home: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    more: list[str],
+    code: int,
+    message: str,
 ) -> None:
+    monkeypatch.setattr("speccompact.training.tuning.load_base", refuse)
     asked = ["train", "labels", "--corpus", str(home / "corpus"), "-o", str(tmp_path / "labels")]
-    assert run([*asked, "--model", str(home / "tiny.gguf"), "--length=64", "--threads=1", *more]) == USAGE
+    assert run([*asked, "--model", str(home / "tiny.gguf"), "--length=64", "--threads=1", *more]) == code
     said = capsys.readouterr()
     assert (said.out, said.err.count("\n")) == ("", 1)
     assert message in said.err
@@ -92,20 +138,33 @@ def test_labels_that_are_stopped(
 
 
 @pytest.mark.parametrize(
-    ("more", "message"),
+    ("more", "code", "message"),
     [
-        (["--text"], "--text is about labels"),
-        (["--loss=l2"], '--loss is "l2"; choose one of'),
-        (["--weights=l2"], '--weights is "l2"; choose one of'),
-        (["--stride=0"], "--stride is 0"),
-        (["--corpus=/nowhere"], "/nowhere: no such folder"),
-        (["--resume"], "--resume finds no checkpoint"),
+        (["--text"], USAGE, "--text is about labels"),
+        (["--loss=l2"], USAGE, '--loss is "l2"; choose one of'),
+        (["--weights=l2"], USAGE, '--weights is "l2"; choose one of'),
+        (["--stride=0"], USAGE, "--stride is 0"),
+        (["--device=cuda"], USAGE, "drafters are trained on the cpu"),
+        (["--corpus=/nowhere"], FAILURE, "/nowhere: no such folder"),
+        (["--held-out=/dev/null"], FAILURE, "/dev/null: this is no folder"),
+        (["--labels=/nowhere"], FAILURE, "/nowhere: No such file"),
+        (["--labels=/dev/null"], MODEL, "/dev/null"),
+        (["-o", "/dev/null/out"], FAILURE, "/dev/null: this is no folder"),
+        (["--resume"], USAGE, "--resume finds no checkpoint"),
+        (["-qv"], USAGE, "-q and -v exclude each other"),
     ],
 )
-def test_errors_are_one_line(
-    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], more: list[str], message: str
+def test_errors_are_one_line_and_nothing_is_fetched_before(
+    home: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    more: list[str],
+    code: int,
+    message: str,
 ) -> None:
-    assert run(arguments(home, tmp_path / "out", *more)) == USAGE
+    monkeypatch.setattr("speccompact.training.tuning.load_base", refuse)
+    assert run(arguments(home, tmp_path / "out", *more)) == code
     said = capsys.readouterr()
     assert (said.out, said.err.count("\n")) == ("", 1)
     assert message in said.err

@@ -8,7 +8,7 @@ import pytest
 
 from tests.source_tree import Module, modules, table_rows
 
-ZONE = ("speccompact.exact.", "speccompact.entropy.", "speccompact.memory.")
+ZONE = ("speccompact.exact.", "speccompact.entropy.", "speccompact.memory.", "speccompact.prospect")
 
 FLOAT_TYPES = {
     "bfloat16", "complex128", "complex64", "double", "float", "float16", "float32", "float64", "half", "single",

@@ -46,7 +46,7 @@ class OutputRow:
     def learn(self, square: int, gradient: Sequence[int]) -> None:
         here = square >> 10
         self.energy = min(1 << 33, self.energy + here)
-        root = isqrt(((self.energy + 2048) * (4096 + min(here, 1 << 27))) >> 2)
+        root = isqrt(((self.energy + 2048) * (4096 + here)) >> 2)
         self.total = [
             clamp(entry + change * 5120 // root, 1 << 30) for entry, change in zip(self.total, gradient, strict=True)
         ]

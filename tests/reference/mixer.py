@@ -85,8 +85,7 @@ class Mixer:
         self._learn_weights(self._weight2, flags, lambda flag: (flag.sets[1], flag.mixed2))
         self._learn_chances(flags)
         for (set3, point), (error, near) in maps.items():
-            changed = self._map[set3][point] + error // max(2 * near, 2 * 25 * STEP)
-            self._map[set3][point] = min(CERTAIN - 4, max(4, changed))
+            self._map[set3][point] = moved_point(self._map[set3][point], error, near)
 
     def _learn_chances(self, flags: Sequence[tuple[Flag, bool]]) -> None:
         seen: defaultdict[tuple[int, int], list[bool]] = defaultdict(list)
@@ -114,8 +113,7 @@ class Mixer:
         for number, pulls in members.items():
             for j in range(INPUTS):
                 slope = sum(error * z[j] for error, z in pulls)
-                change = ((slope // isqrt(len(pulls) << 16)) * 14 + (1 << 19)) >> 20
-                weights[number][j] = clamp(weights[number][j] + change, 1 << 22)
+                weights[number][j] = moved_weight(weights[number][j], slope, len(pulls))
 
     def _pulled(self, flags: Sequence[tuple[Flag, bool]]) -> dict[tuple[int, int], tuple[int, int]]:
         """Return the sums of errors and of nears for each set and point of the maps."""
@@ -127,6 +125,16 @@ class Mixer:
                 error += (_truth(came) - self._map[set3][point]) * near
                 sums[set3, point] = error, total + near
         return sums
+
+
+def moved_weight(weight: int, slope: int, flags: int) -> int:
+    """Section 11.6: a weight after an epoch with so many flags."""
+    return clamp(weight + (((slope // isqrt(flags << 16)) * 14 + (1 << 19)) >> 20), 1 << 22)
+
+
+def moved_point(point: int, error: int, near: int) -> int:
+    """Section 11.6: a point of a map after an epoch."""
+    return min(CERTAIN - 4, max(4, point + error // max(2 * near, 2 * 25 * STEP)))
 
 
 def first_chance(s: int) -> int:

@@ -296,7 +296,7 @@ def test_files_that_are_none_of_ours(tmp_path: Path) -> None:
     (tmp_path / "x.bin").write_bytes(b"\x80\x04.")
     with pytest.raises(ModelError, match="never read"):
         read_adapter(tmp_path / "x.bin")
-    with pytest.raises(ModelError, match="absent"):
+    with pytest.raises(FileNotFoundError, match="absent"):
         read_adapter(tmp_path / "absent")
 
 

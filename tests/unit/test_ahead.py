@@ -1,13 +1,16 @@
 """Groups that are decoded side by side: the same content, the same errors, and no more memory than said."""
 
 import io
+import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from typing import ClassVar
 
 import pytest
 
 from speccompact import api
+from speccompact.container.format import sha_prefix
 from speccompact.container.framing import Frame
 from speccompact.container.limits import Limits
 from speccompact.container.seekable import FrameReader
@@ -126,48 +129,91 @@ def frames_in_order(archive: bytes) -> Iterator[Frame]:
         reader.pass_over(frame)
 
 
-def settle(engines: FakeEngines) -> int:
-    """Wait until nothing is decoded any more, and return the frames that were."""
-    calls, quiet = -1, 0
-    while quiet < 5:
-        calls, before = engines.codec.calls, calls
-        quiet = quiet + 1 if calls == before else 0
-        time.sleep(0.05)
-    return calls
+class WatchedRoom(ahead._Room):
+    """Room of which one can see that somebody waits for it."""
+
+    rooms: ClassVar[list["WatchedRoom"]] = []
+
+    def __init__(self, size: int, stopped: threading.Event) -> None:
+        super().__init__(size, stopped)
+        self._wanted: int | None = None
+        self.rooms.append(self)
+
+    def take(self, size: int) -> None:
+        self._wanted = size
+        super().take(size)
+        self._wanted = None
+
+    def wait_until_full(self) -> None:
+        """Wait until the next frame has no room; only the reader can change that then."""
+        for _ in range(60_000):
+            with self._changed:
+                if self._wanted is not None and self._left < min(self._wanted, self._size):
+                    return
+            time.sleep(0.001)
+        raise AssertionError("there is room all the time")
 
 
-def test_decoding_ahead_waits_for_the_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def rooms(monkeypatch: pytest.MonkeyPatch) -> list[WatchedRoom]:
+    monkeypatch.setattr(WatchedRoom, "rooms", [])
+    monkeypatch.setattr(ahead, "_Room", WatchedRoom)
+    return WatchedRoom.rooms
+
+
+def workers() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name.startswith("speccompact-group")]
+
+
+def test_decoding_ahead_waits_for_the_reader(monkeypatch: pytest.MonkeyPatch, rooms: list[WatchedRoom]) -> None:
     monkeypatch.setattr(ahead, "_ROOM_BYTES", 15_000)  # two frames and a bit
     archive, engines = pack(TEXT, 1000), FakeEngines()
     with GroupsAhead(io.BytesIO(archive), Limits(), engines, 2) as group:
         decoded = []
-        for frame in frames_in_order(archive):
+        for frame in itertools.islice(frames_in_order(archive), 4):
             found = group.take(frame, lambda _: None)
             assert found is not None
             assert found[0] == TEXT[frame.content_start :][: frame.head.content_bytes]
-            decoded.append(settle(engines))
-    assert decoded[:4] == [3, 4, 5, 6]
+            rooms[0].wait_until_full()
+            decoded.append(engines.codec.calls)
+    assert decoded == [3, 4, 5, 6]
 
 
 def test_groups_that_are_too_large_are_left_to_the_reader(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ahead, "_GROUP_BYTES", 3000)
-    for group_frames, taken in ((1, True), (1000, False)):
-        archive = pack(TEXT, group_frames)
+    """What counts is the memory that frames take: the data of all of them together would be few enough here."""
+    monkeypatch.setattr(ahead, "_GROUP_BYTES", 40_000)
+    large, small = pack(TEXT, 1000), pack(TEXT, 1)
+    assert len(large) < 40_000
+    for parts in ((small,), (large,), (large, small), (small, large)):
+        archive = b"".join(parts)
         with GroupsAhead(io.BytesIO(archive), Limits(), FakeEngines(), 2) as groups:
-            frame = next(frames_in_order(archive))
-            assert (groups.take(frame, lambda _: None) is not None) == taken
-        assert unpack(archive, 2) == TEXT
+            found = [(frame, groups.take(frame, lambda _: None)) for frame in frames_in_order(archive)]
+        assert all((parts[frame.part] is small) == (content is not None) for frame, content in found)
+        assert unpack(archive, 2) == TEXT * len(parts)
 
 
-def test_leaving_wakes_those_who_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leaving_wakes_those_who_wait(monkeypatch: pytest.MonkeyPatch, rooms: list[WatchedRoom]) -> None:
     monkeypatch.setattr(ahead, "_ROOM_BYTES", 100)
-    archive, engines, before = pack(TEXT, 1000), FakeEngines(), threading.active_count()
+    archive, engines = pack(TEXT, 1000), FakeEngines()
     with pytest.raises(KeyboardInterrupt), GroupsAhead(io.BytesIO(archive), Limits(), engines, 2) as groups:
         groups.take(next(frames_in_order(archive)), lambda _: None)
-        settle(engines)
+        rooms[0].wait_until_full()
         raise KeyboardInterrupt
-    assert threading.active_count() == before
-    assert engines.codec.calls < 4
+    assert workers() == []
+    assert engines.codec.calls == 2
+
+
+def test_an_error_keeps_no_decoder_alive() -> None:
+    archive = bytearray(pack(TEXT, 1000))
+    frame = next(frames_in_order(bytes(archive)))
+    archive[frame.offset + frame.prelude_bytes + 5] ^= 1
+    stop = frame.offset + frame.prelude_bytes + frame.head.payload_bytes
+    archive[stop : stop + 4] = sha_prefix(4, bytes(archive[frame.offset + frame.prelude_bytes : stop]))
+    with GroupsAhead(io.BytesIO(archive), Limits(), FakeEngines(), 2) as groups:
+        with pytest.raises(DamagedError, match="check fails") as caught:
+            groups.take(frame, lambda _: None)
+        assert caught.value.__cause__ is not None
+        assert caught.value.__cause__.__traceback__ is None
 
 
 @pytest.mark.parametrize(("group_frames", "parts"), [(1000, {1}), (5, {2}), (3, {3})])
@@ -190,7 +236,6 @@ def test_an_error_of_the_reader_ends_all_threads() -> None:
         def write(self, _data: object) -> int:
             raise OSError("no space left")
 
-    before = threading.active_count()
     with pytest.raises(OSError, match="no space"):
         api.decompress_stream(io.BytesIO(pack(TEXT, 1)), Full(), options=Options(groups=3), engines=FakeEngines())
-    assert threading.active_count() == before
+    assert workers() == []

@@ -15,7 +15,7 @@ from speccompact.speculative.drafting import Drafting
 from speccompact.streams.engine import CodedSlot
 from speccompact.text.vocabulary import Vocabulary
 from tests.tiny_model import tiny
-from tests.tiny_slots import QUIET, codec, coded, encode, text_symbols, wild_symbols
+from tests.tiny_slots import QUIET, PlainCodec, codec, coded, encode, text_symbols, wild_symbols
 
 SLOTS = [text_symbols(n, n) for n in (1, 2, 30, 77)] + [wild_symbols(n, n) for n in (1, 50)]
 LANES = encode(SLOTS)
@@ -130,7 +130,7 @@ def test_a_slot_that_does_not_fit_is_refused(count: int) -> None:
 
 def test_a_slot_longer_than_the_model_is_refused() -> None:
     with pytest.raises(ArgumentError, match="2048"):
-        Codec(tiny(QUIET)[0], QUIET).encode([np.zeros(2049, np.int32)], [0])
+        PlainCodec(tiny(QUIET)[0], QUIET).encode([np.zeros(2049, np.int32)], [0])
 
 
 def test_no_slots() -> None:
@@ -174,6 +174,15 @@ def test_short_memory_is_said_as_python_says_it(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr("speccompact.slotbatch.Cache", fail)
     with pytest.raises(MemoryError, match="9 bytes"):
+        codec().encode([text_symbols(5)], [0])
+
+
+def test_other_faults_of_memory_are_no_shortage(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+    monkeypatch.setattr("speccompact.slotbatch.Cache", fail)
+    with pytest.raises(RuntimeError, match="illegal memory access"):
         codec().encode([text_symbols(5)], [0])
 
 

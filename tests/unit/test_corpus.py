@@ -45,6 +45,18 @@ def test_a_folder_of_held_out_text_replaces_and_adds_kinds(tmp_path: Path) -> No
     assert corpus.training["prose"].content_bytes == opened(tmp_path / "corpus").training["prose"].content_bytes
 
 
+def test_held_out_text_is_cut_alike_whatever_training_slots_are(tmp_path: Path) -> None:
+    folder, held = write_corpus(tmp_path / "corpus"), tmp_path / "held"
+    (held / "letters").mkdir(parents=True)
+    (held / "letters/x.txt").write_text(GERMAN * 9)
+    cuts = [
+        open_corpus(folder, held, tiny_tokenizer(), length, 128).held_out["letters"].starts.tolist()
+        for length in (32, 64, 128)
+    ]
+    assert cuts[0] == cuts[1] == cuts[2]
+    assert len(cuts[0]) < len(open_corpus(folder, held, tiny_tokenizer(), 32).held_out["letters"])
+
+
 def test_held_out_text_that_is_in_the_corpus_is_refused(tmp_path: Path) -> None:
     held = tmp_path / "held"
     held.mkdir()

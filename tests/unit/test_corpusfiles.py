@@ -104,7 +104,7 @@ def test_hidden_and_empty_files_are_passed_over(tmp_path: Path) -> None:
 def test_nothing_to_read(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="no files"):
         files_of(tmp_path)
-    with pytest.raises(ArgumentError, match="no such folder"):
+    with pytest.raises(FileNotFoundError, match="no such folder"):
         files_of(tmp_path / "missing")
 
 

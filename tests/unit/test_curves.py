@@ -70,6 +70,21 @@ def test_kinds_of_any_name_are_in_the_legend(tmp_path: Path, monkeypatch: pytest
     ]
 
 
+def test_one_kind_is_its_own_mean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from matplotlib.axes import Axes
+
+    labels: list[str] = []
+    plot = Axes.plot
+
+    def noted(self: Axes, *arguments: Any, **settings: Any) -> Any:
+        labels.append(settings.get("label", ""))
+        return plot(self, *arguments, **settings)
+
+    monkeypatch.setattr(Axes, "plot", noted)
+    draw(tmp_path / "x.png", [{"step": 0, "tokens": 0, "held_out": {"text": 2.0}}], "bits", "bits per token", BITS)
+    assert [label for label in labels if label] == ["2.000 bpb at first: text"]
+
+
 def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     require_plots()
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)

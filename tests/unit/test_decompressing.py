@@ -10,6 +10,7 @@ from speccompact.container.seekable import FrameReader
 from speccompact.container.source import Source
 from speccompact.errors import (
     ArgumentError,
+    FormatError,
     LimitError,
     ModelDamagedError,
     ModelMissingError,
@@ -131,7 +132,35 @@ def test_a_newer_arithmetic(offset: int, name: str) -> None:
     payload = frame.split_payload(reader.data(frame))
     data = bytes(header) + sha_prefix(4, bytes(header)) + pack_frame(bytes(header), frame.head, payload, b"")
     with pytest.raises(UnsupportedError, match=name):
-        api.decompress(data, engines=FakeEngines())
+        api.decompress_stream(Pipe(data, 1000), io.BytesIO(), engines=FakeEngines())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("seekable", [True, False])
+def test_what_the_structure_tells_is_told_before_anything_is_decoded(seekable: bool) -> None:
+    end = len(ARCHIVE) - 30
+    flipped = ARCHIVE[:end] + bytes([ARCHIVE[end] ^ 1]) + ARCHIVE[end + 1 :]
+    for data in (ARCHIVE + b"junk", ARCHIVE[:-5], flipped):
+        engines = FakeEngines()
+        target = io.BytesIO()
+        source = io.BytesIO(data) if seekable else Pipe(data, 1000)
+        with pytest.raises(FormatError, match="decompress --salvage"):
+            api.decompress_stream(source, target, engines=engines)  # type: ignore[arg-type]
+        assert (engines.codec.decoded == 0) == seekable
+        assert target.getvalue() == (b"" if seekable else TEXT)
+
+
+def test_too_much_content_is_told_before_anything_is_decoded() -> None:
+    engines = FakeEngines()
+    with pytest.raises(LimitError, match=f"output limit is {len(TEXT) - 1}"):
+        api.decompress(ARCHIVE, engines=engines, limits=Limits(output_bytes=len(TEXT) - 1))
+    assert engines.codec.decoded == 0
+
+
+def test_a_stream_is_read_from_where_it_stands() -> None:
+    source, target = io.BytesIO(b"before" + ARCHIVE), io.BytesIO()
+    source.seek(6)
+    api.decompress_stream(source, target, engines=FakeEngines())
+    assert target.getvalue() == TEXT
 
 
 def test_what_is_no_archive() -> None:

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from speccompact.errors import ArgumentError, ModelError
+from speccompact.errors import ArgumentError, LimitError, ModelError
 from speccompact.modelstore.merging import fingerprint
 from speccompact.speculative.block import BlockDrafter
 from speccompact.speculative.blockfile import read_block
 from speccompact.speculative.drafter import Slot
 from speccompact.text.tokenizer import Tokenizer
 from speccompact.text.vocabulary import Vocabulary
+from speccompact.training import labelling, provenance
 from speccompact.training.batch import make_batch
 from speccompact.training.draftlabels import LabelledBatch, LabelStream, Origin, label, read_labels, write_labels
 from speccompact.training.draftoptions import DraftOptions
@@ -233,6 +234,17 @@ def test_labels_say_what_they_are_of(home: Path, labels: Path) -> None:
         "tokens": 2048, "length": 64, "short_share": 0.2, "batch": 512, "mix": {}, "seed": 0, "top": 8,
     }  # fmt: skip
     assert len(origin.corpus) == 64
+    assert origin.conditions == json.loads(json.dumps(provenance.conditions(torch.device("cpu"), TrainOptions())))
+    assert len(origin.conditions["versions"]["speccompact_source"]) == 64
+
+
+def test_labels_for_which_memory_is_short(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(labelling, "label", lambda *_: torch.empty(10**14))
+    base, _ = load_base(str(home / "tiny.gguf"))
+    options = TrainOptions(**RUN)
+    with pytest.raises(LimitError, match="fewer --tokens"):
+        make_labels(home / "corpus", tmp_path / "x", base, options, 8, watch=lambda _: None, stopping=lambda: False)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_labelled_batch_moves_with_all_that_it_has(home: Path, labels: Path) -> None:

@@ -1,9 +1,11 @@
 import sys
 from collections import deque
+from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+from speccompact.errors import ModelMissingError
 from speccompact.options import Options
 from speccompact.streams import engine
 from speccompact.streams.engine import StoredEngines
@@ -26,6 +28,7 @@ def loads(monkeypatch: pytest.MonkeyPatch) -> list[str | bytes]:
     monkeypatch.setitem(sys.modules, "speccompact.codec", codec)
     monkeypatch.setitem(sys.modules, "speccompact.modelstore.loading", loading)
     monkeypatch.setattr(engine, "_recent", deque(maxlen=2))
+    monkeypatch.setattr(engine, "locate", str)
     return asked
 
 
@@ -52,3 +55,16 @@ def test_options_belong_to_an_engine(loads: list[str | bytes]) -> None:
 def test_a_digest_is_handed_to_the_loader(loads: list[str | bytes]) -> None:
     assert StoredEngines(Options()).for_digest(b"one\0\0\0\0\0").codec.target.name == "one"
     assert loads == [b"one\0\0\0\0\0"]
+
+
+def test_a_model_that_is_missing_is_told_before_anything_is_loaded(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SPECCOMPACT_HOME", str(tmp_path))
+    monkeypatch.setattr(engine, "_recent", deque(maxlen=2))
+    monkeypatch.setitem(sys.modules, "speccompact.codec", None)
+    engines = StoredEngines(Options())
+    with pytest.raises(ModelMissingError, match="nosuch"):
+        engines.named("nosuch")
+    with pytest.raises(ModelMissingError, match="0000000000000000"):
+        engines.for_digest(bytes(8))

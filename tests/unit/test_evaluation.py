@@ -6,7 +6,7 @@ from torch import Tensor
 
 from speccompact.training.batch import Batch
 from speccompact.training.corpus import open_corpus
-from speccompact.training.evaluation import changes, evaluate, mean_change, slices
+from speccompact.training.evaluation import changes, evaluate, mean_change, short_measures, slices
 from speccompact.training.sampling import Cutter
 from tests.tiny_corpus import write_corpus
 from tests.tiny_vocabulary import tiny_tokenizer
@@ -57,3 +57,11 @@ def test_changes() -> None:
     assert changes(start, now) == pytest.approx({"a": -50.0, "b": 25.0})
     assert mean_change(start, now) == pytest.approx(-12.5)
     assert mean_change({}, {}) == 0.0
+
+
+def test_little_text_is_told(tmp_path: Path) -> None:
+    found = measured(write_corpus(tmp_path), 100)
+    (words,) = short_measures(found)
+    assert "logs (" in words
+    assert "text (" in words
+    assert short_measures({"prose": found["prose"] * 64}) == []

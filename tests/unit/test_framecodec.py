@@ -132,3 +132,28 @@ def test_a_text_in_another_charset() -> None:
 
 def test_the_check_is_over_content() -> None:
     assert slot_check(b"abc") == 0xBA
+
+
+def test_text_beside_other_data_has_to_win_by_itself() -> None:
+    """What the other slots take does not help the model to a larger budget."""
+    engines = FakeEngines()
+    memory = engines.codec.begin_group(12)
+    pieces = [noise(1000).hex().encode(), noise(5000, 1)]
+    built = encode_frame(b"".join(pieces), plan(pieces, engines), lambda: engines.engine, memory=lambda: memory)
+    assert Kind.MODEL not in kinds(built)
+    assert engines.codec.given_up == 1
+    assert built.asked_model
+    assert decode_frame(built.head, built.payload, no_engine)[0] == b"".join(pieces)
+
+
+def test_other_data_that_is_there_twice_leaves_nothing_to_win() -> None:
+    engines = FakeEngines()
+    pieces = [noise(3000), prose(300), noise(3000)]
+    built = encode_frame(b"".join(pieces), plan(pieces, engines), lambda: engines.engine, memory=no_memory)
+    assert kinds(built) == [Kind.ZSTD]
+    assert not built.asked_model
+    assert engines.codec.calls == 0
+
+
+def no_memory() -> None:
+    raise AssertionError("the memory is not needed here")

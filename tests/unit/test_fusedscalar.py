@@ -29,13 +29,35 @@ def helper(x):
 """
 
 
-def test_a_kernel_is_compiled_again_when_one_that_it_calls_has_changed(tmp_path: Path) -> None:
-    package = tmp_path / "speccompact"
+def write_package(folder: Path) -> Path:
+    """Write a package of two kernels, of which one calls another; return the file of that."""
+    package = folder / "speccompact"
     (package / "exact").mkdir(parents=True)
     for name in ("__init__.py", "params.py", "errors.py", "exact/__init__.py", "exact/fusedscalar.py"):
         shutil.copy(ROOT / "speccompact" / name, package / name)
     (package / "exact" / "twice.py").write_text(CALLER)
-    scalars = package / "exact" / "fusedscalar.py"
+    return package / "exact" / "fusedscalar.py"
+
+
+def test_where_nothing_can_be_kept_every_process_compiles(tmp_path: Path) -> None:
+    scalars = write_package(tmp_path)
+    scalars.write_text(scalars.read_text("utf-8") + HELPER.format(more=1), "utf-8")
+    (scalars.parent / "__pycache__").write_text("in the way")
+    environment = os.environ | {
+        "PYTHONPATH": str(tmp_path),
+        "HOME": os.devnull,
+        "XDG_CACHE_HOME": f"{os.devnull}/cache",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    environment.pop("NUMBA_CACHE_DIR", None)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "12 0\n"
+
+
+def test_a_kernel_is_compiled_again_when_one_that_it_calls_has_changed(tmp_path: Path) -> None:
+    scalars = write_package(tmp_path)
     plain = scalars.read_text("utf-8")
 
     def run(more: int) -> str:

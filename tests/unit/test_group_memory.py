@@ -5,8 +5,8 @@ from typing import get_args
 
 import numpy as np
 import pytest
+import torch
 
-from speccompact.codec import Codec
 from speccompact.errors import DamagedError
 from speccompact.exact.tables import log2_table
 from speccompact.memory.group import GroupMemory, next_border
@@ -22,6 +22,7 @@ from tests.tiny_slots import (
     QUIET,
     Adversary,
     PerfectDrafter,
+    PlainCodec,
     RandomDrafter,
     Symbols,
     codec,
@@ -37,13 +38,13 @@ FRAMES = [
 ]
 
 
-def memory(coder: Codec) -> GroupMemory:
+def memory(coder: PlainCodec) -> GroupMemory:
     vocabulary = coder.target.vocabulary
     line_ends = np.array([b"\n" in vocabulary.join(np.array([s], np.int32)) for s in range(vocabulary.symbols)])
     return GroupMemory(coder.target.transformer.weights, line_ends, LOG2, 12)
 
 
-def encode(coder: Codec, frames: list[list[Symbols]]) -> list[list[bytes]]:
+def encode(coder: PlainCodec, frames: list[list[Symbols]]) -> list[list[bytes]]:
     group = memory(coder)
     return [[slot.payload for slot in coder.encode(slots, list(range(len(slots))), memory=group)] for slots in frames]
 
@@ -51,7 +52,7 @@ def encode(coder: Codec, frames: list[list[Symbols]]) -> list[list[bytes]]:
 LANES = encode(codec(), FRAMES)
 
 
-def check(coder: Codec) -> None:
+def check(coder: PlainCodec) -> None:
     group = memory(coder)
     for slots, lanes in zip(FRAMES, LANES, strict=True):
         for index, (slot, result) in enumerate(
@@ -63,6 +64,14 @@ def check(coder: Codec) -> None:
 
 def test_there_and_back() -> None:
     check(codec())
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA GPU")
+def test_a_gpu_gives_the_same_bytes_and_takes_them() -> None:
+    options = Options(device="cuda")
+    coder = PlainCodec(tiny(options)[0], options)
+    assert encode(coder, FRAMES) == LANES
+    check(coder)
 
 
 @pytest.mark.parametrize("kernels", ["torch", "numba"])
@@ -90,7 +99,7 @@ def test_drafts_change_nothing(drafter: str, threads: int, kernels: Kernels) -> 
 def test_drafters_by_name_change_nothing(name: DrafterName, tmp_path: Path) -> None:
     block = str(write_tiny_block(tmp_path / "block"))
     file = {"block": block, "hybrid": block, "model": str(TINY_EXACT)}.get(name, "")
-    check(Codec(tiny(QUIET)[0], Options(threads=2, drafter=name, drafter_file=file)))
+    check(PlainCodec(tiny(QUIET)[0], Options(threads=2, drafter=name, drafter_file=file)))
 
 
 def test_what_is_repeated_costs_little() -> None:

@@ -2,21 +2,27 @@
 
 import io
 import random
+from dataclasses import replace
 
 import pytest
 
 from speccompact import api
-from speccompact.container.format import sha_prefix
+from speccompact.container.format import FileHeader, MemoryIdentity, ModelIdentity, sha_prefix
 from speccompact.container.frames import Kind
 from speccompact.container.limits import Limits
 from speccompact.container.locating import FrameMap, frame_at, locate
+from speccompact.container.seekable import PartWriter
 from speccompact.container.source import Source
 from speccompact.errors import DamagedError, LimitError
+from speccompact.params import EXACT_VERSION, MEMORY_VERSION, PRECISION
 from speccompact.streams import decompressing
+from speccompact.streams.engine import Engine
 from speccompact.streams.framecodec import encode_frame
+from speccompact.streams.summary import Summary
+from speccompact.text.slots import plan_frame
 from speccompact.text.texts import plan_texts
 from tests.archives import SLOT_TOKENS, Pipe, noise
-from tests.fakes import FakeEngines, prose
+from tests.fakes import FakeCodec, FakeEngines, prose
 
 TEXT = prose(60_000)
 
@@ -132,30 +138,64 @@ def test_the_order_of_reading_decides_nothing() -> None:
     head = bytes([ARCHIVE[first] | 0x20]) + ARCHIVE[first + 1 : first + size]
     header = ARCHIVE[: frames.offsets[0] - 4]
     broken = ARCHIVE[:first] + head + sha_prefix(4, header, head) + ARCHIVE[first + size + head_check :]
-    with pytest.raises(DamagedError, match="goes on"):
+    with pytest.raises(DamagedError, match="before it there is no frame with model slots in its part"):
         api.decompress(broken, engines=FakeEngines())
     with api.open(io.BytesIO(broken), engines=FakeEngines()) as content:
         content.seek(frames.starts[4])
         assert content.read(10) == TEXT[frames.starts[4] :][:10]
         content.seek(0)
-        with pytest.raises(DamagedError, match="goes on"):
+        with pytest.raises(DamagedError, match="before it there is no frame with model slots in its part"):
             content.read(10)
 
 
-def test_damage_to_a_frame_without_text_costs_that_frame_alone() -> None:
-    border = api.inspect(ARCHIVE).frames[1].content_start
-    content = TEXT[:border] + noise(17 << 20) + TEXT[border:]
-    archive = bytearray(pack(content, 10_000))
-    frames = api.inspect(bytes(archive)).frames
-    plain = next(frame.ordinal for frame in frames if not frame.model_slots)
-    assert plain > 0
-    assert any(frame.goes_on for frame in frames[plain:])
-    archive[frames[plain].offset + 1000] ^= 1
+def pack_frames(pieces: list[bytes]) -> bytes:
+    """Return a part with a frame for each piece, all those of text in one group."""
+    engine = FakeEngines().engine
+    target = engine.codec.target
+    model = ModelIdentity(EXACT_VERSION, PRECISION, target.digest[:8], target.vocabulary_digest[:2])
+    memory = engine.codec.begin_group(12)
+    archive = io.BytesIO()
+    writer = PartWriter(archive, FileHeader(5, model, b"file", MemoryIdentity(MEMORY_VERSION, 12)))
+    goes_on = False
+    for piece in pieces:
+        plan = plan_frame(piece, final=True, tokenizer=engine.tokenizer, slot_tokens=SLOT_TOKENS, frame_slots=64)
+        built = encode_frame(piece, plan.slots, lambda: engine, memory=lambda: memory)
+        writer.frame(replace(built.head, goes_on=goes_on and bool(built.head.count(Kind.MODEL))), built.payload, piece)
+        goes_on = goes_on or bool(built.head.count(Kind.MODEL))
+    writer.close()
+    return archive.getvalue()
+
+
+TEXTS = [TEXT[at : at + 3000] for at in (0, 3000, 6000, 9000)]
+MIXED = [TEXTS[0], noise(300), *TEXTS[1:]]
+
+
+def damaged(at: int) -> tuple[bytes, Summary]:
+    """Return what a salvage of MIXED gets, with a byte changed so far behind the beginning of frame 1 or 2."""
+    archive = bytearray(pack_frames(MIXED))
+    assert api.decompress(bytes(archive), engines=FakeEngines()) == b"".join(MIXED)
+    archive[at] ^= 1
     target = io.BytesIO()
     summary = api.decompress_stream(io.BytesIO(archive), target, salvage=True, engines=FakeEngines())
-    start, stop = frames[plain].content_start, frames[plain + 1].content_start
-    assert [(gap.start, gap.stop) for gap in summary.lost] == [(start, stop)]
-    assert target.getvalue() == content[:start] + content[stop:]
+    return target.getvalue(), summary
+
+
+@pytest.mark.parametrize("ahead", [5, 100])
+def test_damage_to_a_frame_without_text_costs_that_frame_alone(ahead: int) -> None:
+    """Also where it is the head: the frame checks of those that follow say that the memory is still theirs."""
+    content, summary = damaged(api.inspect(pack_frames(MIXED)).frames[1].offset + ahead)
+    assert content == b"".join(TEXTS)
+    assert [(gap.start, gap.stop) for gap in summary.lost] == [(3000, 3300)]
+
+
+@pytest.mark.parametrize("ahead", [5, 100])
+def test_damage_to_text_behind_a_frame_without_costs_the_rest_of_the_group(ahead: int) -> None:
+    content, summary = damaged(api.inspect(pack_frames(MIXED)).frames[2].offset + ahead)
+    assert content == b"".join(MIXED[:2])
+    reasons = [gap.reason for gap in summary.lost]
+    assert len(reasons) == 3
+    assert ("for a frame before it is lost" in reasons[1]) == (ahead == 5)
+    assert "goes on from a frame that could not be decoded" in reasons[2]
 
 
 @pytest.mark.parametrize("group_frames", [0, 3])
@@ -176,6 +216,57 @@ def test_a_large_group_of_a_pipe_is_not_kept(monkeypatch: pytest.MonkeyPatch) ->
     stream = Pipe(archive, 5000)
     api.decompress_stream(stream, target, byte_range=(start, 10), engines=FakeEngines())  # type: ignore[arg-type]
     assert target.getvalue() == TEXT[start : start + 10]
+
+
+def test_a_range_that_needs_no_memory_decodes_no_group() -> None:
+    raw = noise(300)
+    engines, target, stream = FakeEngines(), io.BytesIO(), Pipe(ARCHIVE + pack(raw, 3), 5000)
+    api.decompress_stream(stream, target, byte_range=(len(TEXT) + 5, 10), engines=engines)  # type: ignore[arg-type]
+    assert target.getvalue() == raw[5:15]
+    assert engines.codec.calls == 0
+
+
+def test_what_is_kept_of_a_pipe_is_counted_as_it_lies_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    archive, raw = pack(TEXT, 10_000), pack(noise(300), 3)
+    monkeypatch.setattr(decompressing, "_GROUP_BYTES", len(archive))
+    engines, target, stream = FakeEngines(), io.BytesIO(), Pipe(archive + raw, 5000)
+    api.decompress_stream(stream, target, byte_range=(len(TEXT) + 5, 10), engines=engines)  # type: ignore[arg-type]
+    assert target.getvalue() == noise(300)[5:15]
+    assert engines.codec.calls > 0
+
+
+@pytest.mark.parametrize("pipe", [False, True])
+def test_progress_goes_on_while_a_group_is_decoded_for_a_range(pipe: bool) -> None:
+    frames, seen = api.inspect(ARCHIVE).frames, list[int]()
+    stream = Pipe(ARCHIVE, 5000) if pipe else io.BytesIO(ARCHIVE)
+    place = (frames[5].content_start, 10)
+    api.decompress_stream(stream, io.BytesIO(), byte_range=place, engines=FakeEngines(), progress=seen.append)  # type: ignore[arg-type]
+    assert seen == sorted(seen)
+    for frame in frames[3:6]:
+        assert len([at for at in seen if frame.offset < at < frame.offset + frame.compressed_bytes]) > 2
+
+
+class UncountedCodec(FakeCodec):
+    """Does not say how many passes it takes: a statistic."""
+
+    @property
+    def passes(self) -> int:
+        return 0
+
+    @passes.setter
+    def passes(self, passes: int) -> None:
+        pass
+
+
+def test_a_frame_that_the_model_has_lost_ends_the_group() -> None:
+    border = api.inspect(ARCHIVE).frames[1].content_start
+    content = TEXT[:border] + noise(6000).hex().encode() + TEXT[border:]
+    engines = FakeEngines()
+    engines.engine = Engine(UncountedCodec(engines.codec.target), engines.engine.tokenizer)
+    archive = api.compress(content, slot_tokens=SLOT_TOKENS, group_frames=10_000, engines=engines)
+    assert [frame.model_slots > 0 for frame in api.inspect(archive).frames[:3]].count(False) >= 1
+    assert group_starts(archive).count(True) == 2
+    assert api.decompress(archive, engines=engines) == content
 
 
 def test_one_slot_that_the_model_loses_does_not_cost_the_frame() -> None:

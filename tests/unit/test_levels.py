@@ -23,3 +23,9 @@ def test_the_table_of_two_levels(tmp_path: Path, tiny_home: Path) -> None:
     assert sorted(path.name for path in out.iterdir()) == ["level-1.json", "level-5.json"]
     again = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ).stdout.splitlines()
     assert again == first
+    other = tmp_path / "other"
+    other.write_text(STORY[:-1])
+    for changed in ([*command[:-1], str(other)], [*command[:-1], "--no-decode", str(text)]):
+        refused = subprocess.run(changed, capture_output=True, text=True, env=os.environ)
+        assert refused.returncode == 1
+        assert "level-1.json is of other files or options" in refused.stderr

@@ -16,7 +16,7 @@ from speccompact.modelstore import download as downloading
 from speccompact.modelstore import pull as pulling
 from speccompact.modelstore import registered
 from speccompact.modelstore.checkpoints import Checkpoint
-from speccompact.modelstore.download import download
+from speccompact.modelstore.download import Progress, download
 from speccompact.modelstore.exactfile import read_exact_file
 from speccompact.modelstore.pull import convert_path, model_name, pull, pull_registered
 from speccompact.modelstore.registry import DEFAULT_MODEL, REGISTRY, RegisteredModel
@@ -29,8 +29,9 @@ from tests.tiny_wheel import WHEEL, make_wheel, offer_locally
 NOTHING = IndexSettings(())
 
 
-def fake_convert(checkpoint: Checkpoint) -> tuple[dict[str, Any], dict[str, Any]]:
+def fake_convert(checkpoint: Checkpoint, progress: Progress) -> tuple[dict[str, Any], dict[str, Any]]:
     """Stand in for the quantiser: which integers a model becomes is not what is tested here."""
+    progress("convert", 7, 7)
     return {"layers": checkpoint.config.layers}, {"norm": checkpoint.tensors["norm"].view(np.int32)}
 
 
@@ -190,7 +191,7 @@ def test_a_model_of_another_exact_version_is_pulled_again(
 ) -> None:
     offer_locally(tmp_path, monkeypatch)
     old = pull_registered(entry)
-    monkeypatch.setattr(pulling, "convert", lambda checkpoint: ({"version": 2}, {}))
+    monkeypatch.setattr(pulling, "convert", lambda checkpoint, progress: ({"version": 2}, {}))
     assert pull_registered(entry) == old
     with pytest.raises(ModelError, match="not 0000"):
         pull_registered(replace(entry, exact_digest="00" * 32))

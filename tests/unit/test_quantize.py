@@ -102,7 +102,12 @@ def test_stated_bounds_are_those_of_the_weights() -> None:
 
 def test_a_tied_head_is_the_embedding() -> None:
     tensors = {name: tensor for name, tensor in checkpoint().tensors.items() if name != "head"}
-    tied = convert(Checkpoint(replace(CONFIG, tied=True), tensors, checkpoint().tokenizer))
+    seen: list[tuple[str, int, int]] = []
+    tied = convert(
+        Checkpoint(replace(CONFIG, tied=True), tensors, checkpoint().tokenizer), lambda *step: seen.append(step)
+    )
+    assert [done for _, done, _ in seen] == sorted(done for _, done, _ in seen)
+    assert {(stage, total) for stage, _, total in seen} == {("convert", seen[-1][1])}
     untied = convert(Checkpoint(CONFIG, {**tensors, "head": tensors["embed"]}, checkpoint().tokenizer))
     assert tied[0] == untied[0]
     assert (tied[1]["head.weight"] == untied[1]["head.weight"]).all()

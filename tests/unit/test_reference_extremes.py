@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from speccompact.codec import Codec
 from speccompact.modelstore.loading import load_target
 from speccompact.options import Options
 from tests.reference.exactmodel import read_exact_model
 from tests.reference.writing import changed_model, changed_tensor, write_lane
 from tests.tiny_model import TINY_EXACT, integers
+from tests.tiny_slots import PlainCodec
 
 CHECK = 77
 
@@ -63,5 +63,5 @@ def test_lanes_agree(tmp_path: Path, name: str) -> None:
     symbols = [next(source) % 479 for _ in range(12)]
     options = Options(threads=1)
     target, _ = load_target(str(path), options)
-    coded = Codec(target, options).encode([np.array(symbols, np.int32)], [CHECK])
+    coded = PlainCodec(target, options).encode([np.array(symbols, np.int32)], [CHECK])
     assert coded[0].payload == write_lane(read_exact_model(MODELS[name]), symbols, CHECK)

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 from speccompact import api
-from speccompact.codec import Codec
 from speccompact.container.format import FileHeader, MemoryIdentity, ModelIdentity
 from speccompact.container.seekable import PartWriter
 from speccompact.errors import DamagedError, SpecCompactError
@@ -46,7 +45,7 @@ from tests.reference.writing import (
 from tests.source_tree import ROOT
 from tests.tiny_model import TINY_EXACT, babble, tiny
 from tests.tiny_model import integers as random_integers
-from tests.tiny_slots import text_symbols, wild_symbols
+from tests.tiny_slots import PlainCodec, text_symbols, wild_symbols
 from tests.tiny_text import STORY
 
 MODEL_DATA = TINY_EXACT.read_bytes()
@@ -178,7 +177,7 @@ def test_tables_of_contexts_agree() -> None:
     assert table.counts.max() == 255
 
 
-def product_lanes(coder: Codec, table_bits: int, frames: Sequence[Slots]) -> list[list[bytes]]:
+def product_lanes(coder: PlainCodec, table_bits: int, frames: Sequence[Slots]) -> list[list[bytes]]:
     group = coder.begin_group(table_bits)
     arrays = [[np.array(symbols, np.int32) for symbols in slots] for slots in frames]
     return [
@@ -195,7 +194,7 @@ def reference_lanes(memory: Memory, frames: Sequence[Slots]) -> list[list[bytes]
 def test_lanes_agree(name: str) -> None:
     table_bits, frames, expected = FRAMES[name]
     memory = Watched(model(), table_bits)
-    assert product_lanes(Codec(tiny(QUIET)[0], QUIET), table_bits, frames) == reference_lanes(memory, frames)
+    assert product_lanes(PlainCodec(tiny(QUIET)[0], QUIET), table_bits, frames) == reference_lanes(memory, frames)
     assert expected(memory), "the input does not do what this case is for"
 
 
@@ -207,7 +206,7 @@ def test_lanes_agree_on_extreme_models(tmp_path: Path, k2: int, all_claimed: boo
     path.write_bytes(data)
     memory = Watched(read_exact_model(data))
     frames = [[wild_symbols(20).tolist(), texts(18)[0]]]
-    assert product_lanes(Codec(load_target(str(path), QUIET)[0], QUIET), TABLE_BITS, frames) == reference_lanes(
+    assert product_lanes(PlainCodec(load_target(str(path), QUIET)[0], QUIET), TABLE_BITS, frames) == reference_lanes(
         memory, frames
     )
     assert memory.nothing_left() == all_claimed

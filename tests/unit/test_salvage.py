@@ -204,6 +204,30 @@ def test_an_archive_inside_a_damaged_payload_is_not_taken_for_a_frame() -> None:
     assert content == b"beforeafter"
 
 
+def test_missing_bytes_that_leave_as_many_as_the_end_block_has_are_a_loss() -> None:
+    contents = [bytes([65 + number]) * (5 + number) for number in range(6)]
+    data, pieces = raw_part(contents), frames_of(raw_part(contents))
+    last = len(data) - len(pieces[-1]) - len(pieces[-2])
+    for missing in range(len(SYNC), len(pieces[-2])):
+        content, summary = salvage(data[: last + 1] + data[last + 1 + missing :])
+        assert content == b"".join(contents[:5])
+        assert ranges(summary) in ([(35, None)], [(35, 45)]), missing
+
+
+def test_a_trailer_mark_in_a_payload_is_not_the_end_of_the_part() -> None:
+    contents = [b"first frame of text", b"." * 28 + b"\xd3END" + raw_single(b"not of this archive") + bytes(300)]
+    data = raw_part(contents)
+    damaged = flipped(data, data.index(SYNC, 30) + 5)
+    for broken in (damaged, flipped(damaged, len(data) - 1), damaged[:-TRAILER_BYTES]):
+        content, summary = salvage(broken)
+        assert content == contents[0]
+        assert summary.lost[0].start == len(contents[0])
+        assert summary.lost[0].stop in (
+            len(content) + len(contents[1]),
+            None,
+        )
+
+
 def test_through_a_pipe() -> None:
     target = io.BytesIO()
     source = Pipe(flipped(PART, 500), 100)

@@ -37,3 +37,23 @@ def test_the_branch_is_as_late_as_it_can_be() -> None:
 
 def test_the_last_step_may_go_beyond_the_tokens() -> None:
     assert Schedule(10_001, 1000, 1.0, 0, 0.8).steps == 11
+
+
+@pytest.mark.parametrize(
+    ("plan", "peak", "rounded"),
+    [
+        (PLAN, True, True),
+        (Schedule(100_000, 1000, 1.0, 70_000, 0.8), True, True),
+        (Schedule(100_000, 1000, 1.0, 72_000, 0.8), False, True),
+        (Schedule(4000, 1000, 1.0, 8000, 0.8), False, False),
+        (Schedule(5000, 1000, 1.0, 1000, 0.8), True, True),
+        (Schedule(1, 1000, 1.0, 0, 0.0), True, True),
+        (Schedule(1, 1000, 1.0, 0, 1.0), True, True),
+    ],
+)
+def test_what_a_plan_does_not_come_to_is_told(plan: Schedule, peak: bool, rounded: bool) -> None:
+    assert (max(plan.rate(step) for step in range(plan.steps)) == plan.learning_rate) == peak
+    said = plan.remarks()
+    assert any("peak" in words for words in said) != peak
+    assert any("simulated" in words for words in said) != rounded
+    assert all("--tokens" in words for words in said)

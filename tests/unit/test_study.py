@@ -69,3 +69,6 @@ def test_a_study_is_a_table_and_is_not_repeated(
     runpy.run_path(str(SCRIPT), run_name="__main__")
     assert capsys.readouterr().out == said
     assert [record.stat().st_mtime_ns for record in records] == written
+    (tmp_path / "held" / "logs" / "more.log").write_text("one line more\n")
+    with pytest.raises(SystemExit, match="is of another held-out than"):
+        runpy.run_path(str(SCRIPT), run_name="__main__")

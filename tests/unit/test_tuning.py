@@ -15,13 +15,14 @@ from speccompact.errors import ArgumentError, LimitError, ModelError
 from speccompact.modelstore.adapterfile import read_adapter, stored_name, write_adapter
 from speccompact.modelstore.merging import fingerprint, merge
 from speccompact.modelstore.safetensors import SafetensorsFile
-from speccompact.training import provenance, trainer
+from speccompact.training import trainer
 from speccompact.training.batch import Batch
 from speccompact.training.network import Network
 from speccompact.training.trainer import BRANCH, LAST, Interrupted, Report
 from speccompact.training.trainoptions import TrainOptions
 from speccompact.training.trainstate import peek_state
 from speccompact.training.tuning import Tuned, load_base, tune
+from tests.tiny_adapter import peft_folder
 from tests.tiny_corpus import write_corpus, write_home
 from tests.tiny_gguf import tiny_llama, write_safetensors
 
@@ -65,7 +66,7 @@ def run(home: Path, out: Path, watching: Watching | None = None, resume: bool = 
     watching = watching or Watching()
     base, name = load_base(str(home / "tiny.gguf"))
     corpus, held_out = changed.pop("corpus", home / "corpus"), changed.pop("held_out", None)
-    start = changed.pop("start", None)
+    start, remark = changed.pop("start", None), changed.pop("remark", lambda words: None)
     return tune(
         corpus,
         out,
@@ -77,6 +78,7 @@ def run(home: Path, out: Path, watching: Watching | None = None, resume: bool = 
         resume=resume,
         watch=watching,
         stopping=watching.stopping,
+        remark=remark,
     )
 
 
@@ -103,8 +105,7 @@ def test_a_run_learns_and_leaves_everything_behind(home: Path, whole: Path) -> N
     base, _ = load_base(str(home / "tiny.gguf"))
     assert (adapter.rank, adapter.scale, adapter.base) == (2, 1.0, fingerprint(base))
     assert SafetensorsFile(whole / "adapter.safetensors").tensors[stored_name("layers.0.q", "A")].dtype == "I8"
-    merged = merge(base, adapter)
-    assert (merged.tensors["layers.0.q"] != base.tensors["layers.0.q"]).any()
+    assert (merge(base, adapter).tensors["layers.0.q"] != base.tensors["layers.0.q"]).any()
 
 
 def test_a_second_run_is_the_same(home: Path, whole: Path, tmp_path: Path) -> None:
@@ -177,10 +178,20 @@ def test_a_run_is_made_longer_from_before_its_decay(home: Path, whole: Path, tmp
     assert adapters[0] != (whole / "adapter.safetensors").read_bytes()
 
 
-def test_a_run_cannot_end_before_where_it_is(home: Path, tmp_path: Path) -> None:
-    run(home, tmp_path)
+def test_a_run_is_made_shorter_before_its_decay(home: Path, whole: Path, tmp_path: Path) -> None:
+    with pytest.raises(Interrupted):
+        run(home, tmp_path, Watching(8), tokens=3 * STEPS * 512)
+    said: list[str] = []
+    run(home, tmp_path, resume=True, remark=said.append)
+    assert said[-1].startswith(f"the run was to have {3 * STEPS * 512} tokens; it goes on at ")
+    assert (tmp_path / "adapter.safetensors").read_bytes() == (whole / "adapter.safetensors").read_bytes()
+    parts = json.loads((tmp_path / "provenance.json").read_text())["parts"]
+    assert [part["tokens"] for part in parts] == [3 * STEPS * 512, STEPS * 512]
+
+
+def test_a_run_cannot_end_before_where_it_is(home: Path, whole: Path) -> None:
     with pytest.raises(ArgumentError, match=r"^tokens is 1024, but the run was planned for 5120"):
-        run(home, tmp_path, resume=True, tokens=1024)
+        run(home, whole, resume=True, tokens=1024)
 
 
 def test_a_finished_run_finishes_again(home: Path, whole: Path, tmp_path: Path) -> None:
@@ -308,13 +319,12 @@ def test_a_run_starts_where_an_adapter_is(home: Path, whole: Path, tmp_path: Pat
 
 def test_a_start_is_part_of_a_run(home: Path, whole: Path, tmp_path: Path) -> None:
     start = whole / "adapter.safetensors"
-    watching = Watching(6)
     with pytest.raises(Interrupted):
-        run(home, tmp_path, watching, start=start)
+        run(home, tmp_path, Watching(6), start=start)
     with pytest.raises(ArgumentError, match="start has changed"):
         run(home, tmp_path, resume=True)
     stopped = run(home, tmp_path, resume=True, start=start)
-    assert stopped.end == run(home, tmp_path / "at once", start=start).end
+    assert stopped.end == run(home, tmp_path / "at once", start=peft_folder(tmp_path / "peft", start)).end
 
 
 @pytest.mark.parametrize(("changed", "message"), [({"rank": 3}, "--rank 2"), ({"rank": None}, "start is an adapter")])
@@ -373,20 +383,10 @@ def test_provenance_is_enough_and_tells_nothing_of_the_machine(home: Path, whole
     assert set(files) == {"logs/server.log", "plain.txt", "prose/babble.txt", "prose/story.txt"}
     assert all(len(file["sha256"]) == 64 for file in files.values())
     (part,) = record["parts"]
-    assert set(part["versions"]) >= {"python", "torch", "speccompact"}
+    assert set(part["versions"]) >= {"python", "torch", "speccompact", "speccompact_source"}
     assert (part["resumed"], part["device"], part["threads"], part["compile"]) == (-1, "cpu", 1, False)
     assert sum(record["result"]["tokens_by_kind"].values()) == STEPS * 512
     assert len(record["result"]["adapter_sha256"]) == 64
-
-
-def test_the_command_line_says_what_is_unusual() -> None:
-    options = TrainOptions(rank=None, mix={"a b": 0.5}, compile=True)
-    assert " --alpha 1.23456789 " in provenance.command_line(
-        TrainOptions(alpha=1.23456789), "tiny", held_out=False, start=False
-    )
-    command = provenance.command_line(options, "tiny", held_out=True, start=False)
-    assert "--held-out HELD_OUT --full --mix 'a b'=0.5 " in command
-    assert command.endswith(" --compile")
 
 
 def test_progress_tells_the_time_left(home: Path, tmp_path: Path) -> None:
