@@ -29,16 +29,21 @@ COMMON = {
 """Settings of every run that its study does not change."""
 
 SHORT = {"--tokens": "51200", "--evaluate-every": "51200"}
+"""Settings that most studies have in place of those of COMMON."""
+
+LONG_STUDIES = ("learning-rate",)
+"""Studies that have COMMON alone."""
+
 KINDS_LEFT_OUT = ("code", "logs", "prose", "languages")
 
 STUDIES: dict[str, dict[str, dict[str, str]]] = {
     "tokens": {name: {"--tokens": name, "--evaluate-every": name} for name in ("51200", "102400")},
-    "rank": {name: SHORT | {"--rank": name} for name in ("8", "16", "32")},
+    "rank": {name: {"--rank": name} for name in ("8", "16", "32")},
     "learning-rate": {name: {"--learning-rate": name} for name in ("3e-4", "1e-3", "3e-3")},
-    "length": {name: SHORT | {"--length": name} for name in ("512", "1024", "2048")},
-    "mix": {"all": SHORT} | {f"no {kind}": SHORT | {"--mix": f"{kind}=0"} for kind in KINDS_LEFT_OUT},
-    "full": {"adapter": SHORT}
-    | {f"all weights, {rate}": SHORT | {"--full": "", "--learning-rate": rate} for rate in ("1e-4", "1e-5")},
+    "length": {name: {"--length": name} for name in ("512", "1024", "2048")},
+    "mix": {"all": {}} | {f"no {kind}": {"--mix": f"{kind}=0"} for kind in KINDS_LEFT_OUT},
+    "full": {"adapter": {}}
+    | {f"all weights, {rate}": {"--full": "", "--learning-rate": rate} for rate in ("1e-4", "1e-5")},
 }
 """Study -> name of a run -> what it changes. An option with an empty value takes none."""
 
@@ -56,7 +61,7 @@ def main() -> None:
         parser.error("an option is given twice")
     results = {}
     for name, changes in STUDIES[arguments.study].items():
-        settings = COMMON | dict(given) | changes
+        settings = COMMON | ({} if arguments.study in LONG_STUDIES else SHORT) | dict(given) | changes
         if "--full" in settings:
             del settings["--rank"]
         results[name] = outcome(arguments.output, arguments.corpus, arguments.held_out, settings)

@@ -16,7 +16,7 @@ import speccompact
 
 SAMPLE = Path(__file__).with_name("service.log")
 DEFAULT = "smollm2-135m"
-OPTIONS = ("--tokens", "65536", "--batch", "2048")
+OPTIONS = ("--tokens", "65536", "--batch", "2048", "--evaluate-every", "16384")
 
 
 def command(*words: str) -> None:

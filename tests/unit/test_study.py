@@ -62,9 +62,9 @@ def test_a_study_is_a_table_and_is_not_repeated(
     said = capsys.readouterr().out
     head, _, *rows = said.splitlines()
     assert head == "| full | logs | prose | text | mean |"
-    assert [row.split(" | ")[0] for row in rows] == ["| adapter", "| all weights"]
+    assert [row.split(" | ")[0] for row in rows] == ["| adapter", "| all weights, 1e-4", "| all weights, 1e-5"]
     records = sorted((tmp_path / "out").glob("*/provenance.json"))
-    assert [json.loads(record.read_text())["settings"]["rank"] for record in records] == [None, 2]
+    assert [json.loads(record.read_text())["settings"]["rank"] for record in records] == [None, None, 2]
     written = [record.stat().st_mtime_ns for record in records]
     runpy.run_path(str(SCRIPT), run_name="__main__")
     assert capsys.readouterr().out == said
