@@ -26,8 +26,6 @@ from speccompact.speculative.shipped import shipped_block
 from speccompact.speculative.suffix import SuffixDrafter
 from speccompact.text.vocabulary import Vocabulary
 
-_EXACT_SUFFIX = ".exact"
-
 
 def make_drafting(vocabulary: Vocabulary, options: Options, workers: Workers | None = None) -> Drafting:
     """Return the drafter that options name, for a vocabulary, with a controller; see `make_drafter`."""
@@ -87,13 +85,7 @@ def _model(vocabulary: Vocabulary, options: Options, floor: float) -> tuple[Mode
     wanted = options.drafter_file
     if not wanted:
         return None, "name a small model with the same vocabulary as the drafter's file"
-    if wanted.endswith(_EXACT_SUFFIX):
-        path, digest = Path(wanted), None
-        if not path.is_file():
-            raise ModelError(f"{wanted}: no such exact model file; `speccompact models list` shows the store")
-    else:
-        stored = store.find(wanted)
-        path, digest = stored.path, stored.digest
+    path, digest, _ = store.locate(wanted)
     exact = read_exact_file(path, digest)
     spec = tokenizer_from_tensors(exact.tensors)
     if Vocabulary(spec.token_bytes(), spec.special_ids).digest() != vocabulary.digest():
