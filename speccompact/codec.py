@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -16,7 +17,9 @@ from speccompact.params import MAX_FRAME_TOKENS
 from speccompact.prospect import Prospect
 from speccompact.shortage import memory_errors
 from speccompact.slotbatch import DecodedSlot, EncodedSlot, Result, SlotBatch, Symbols
-from speccompact.speculative.drafter import Drafter
+from speccompact.speculative.drafters import make_drafting
+from speccompact.speculative.drafting import Drafting
+from speccompact.speculative.effort import Effort
 
 Tick = Callable[[int], None]
 
@@ -46,15 +49,33 @@ class Codec:
             divided by passes are the tokens per pass of a slot.
     """
 
-    def __init__(self, target: Target, options: Options, drafter: Drafter | None = None) -> None:
+    def __init__(self, target: Target, options: Options, drafting: Callable[[], Drafting] | None = None) -> None:
+        """Bind a model to options.
+
+        Args:
+            drafting: makes what drafts while decoding, instead of the drafter that the options name.
+        """
         self.target = target
         self.passes = 0
-        self._options, self._drafter, self._workers = options, drafter, Workers(options.threads)
+        self._options, self._workers = options, Workers(options.threads)
+        self._given = drafting
+
+    @cached_property
+    def _drafting(self) -> Drafting:
+        """Made when something is decoded: encoding needs no weights of a drafter."""
+        if self._given is not None:
+            return self._given()
+        return make_drafting(self.target.vocabulary, self._options, self._workers)
+
+    @property
+    def effort(self) -> Effort:
+        """What all passes have cost so far, and what came of drafts."""
+        return replace(self._drafting.effort, passes=self.passes)
 
     def part(self, parts: int) -> "Codec":
         """Return another codec of the same model, for one of so many threads that work at once."""
         threads = max(1, (self._options.threads or available_cores()) // parts)
-        return Codec(self.target, replace(self._options, threads=threads), self._drafter)
+        return Codec(self.target, replace(self._options, threads=threads), self._given)
 
     def begin_group(self, table_bits: int) -> GroupMemory:
         """Return an empty memory whose table of contexts has 2**table_bits entries."""
@@ -84,7 +105,7 @@ class Codec:
             return []
         prospect = None if budget is None else Prospect(sum(map(len, slots)), 8 * budget << FRAC_ODDS)
         with memory_errors():
-            batch = self._batch([len(symbols) for symbols in slots], memory)
+            batch = self._batch([len(symbols) for symbols in slots], memory, None)
             tickets = [batch.submit_encode(symbols, check) for symbols, check in zip(slots, checks, strict=True)]
             results = self._run(batch, tick, prospect)
         if results is None:
@@ -112,7 +133,7 @@ class Codec:
         tickets: list[int] = []
         if fitting:
             with memory_errors():
-                batch = self._batch([slot.tokens for slot in fitting], memory)
+                batch = self._batch([slot.tokens for slot in fitting], memory, self._drafting)
                 tickets = [batch.submit_decode(slot.payload, slot.tokens) for slot in fitting]
                 results = self._run(batch, tick, None) or {}
         nothing = DecodedSlot(np.empty(0, dtype=np.int32), 0)
@@ -120,13 +141,13 @@ class Codec:
         decoded = iter([result for result in found if not isinstance(result, EncodedSlot)])
         return [next(decoded) if slot.tokens <= longest else too_long for slot in slots]
 
-    def _batch(self, lengths: Sequence[int], memory: GroupMemory | None) -> SlotBatch:
+    def _batch(self, lengths: Sequence[int], memory: GroupMemory | None, drafting: Drafting | None) -> SlotBatch:
         longest = max(lengths)
         places = max(1, min(len(lengths), _MAX_PLACES, MAX_FRAME_TOKENS // longest))
         if memory is not None:
             memory.begin(lengths)
             places = len(lengths)
-        return SlotBatch(self.target, self._options, self._workers, places, longest, self._drafter, memory)
+        return SlotBatch(self.target, self._options, self._workers, places, longest, drafting, memory)
 
     def _run(self, batch: SlotBatch, tick: Tick | None, prospect: Prospect | None) -> dict[int, Result] | None:
         hopeless, asked = False, 0

@@ -29,7 +29,11 @@ def available_cores() -> int:
 
 
 class Workers:
-    """A few threads for the passes of a codec."""
+    """A few threads for the passes of a codec, and for what is done between them.
+
+    Attributes:
+        count: of tasks that run side by side.
+    """
 
     def __init__(self, threads: int) -> None:
         """Decide how threads are used; they start with the first pass that needs them.
@@ -38,13 +42,13 @@ class Workers:
             threads: CPU threads in all; 0 means all cores that the process may use.
         """
         threads = threads or available_cores()
-        self._count = min(threads, _MAX_WORKERS)
-        self._inside = threads // self._count
+        self.count = min(threads, _MAX_WORKERS)
+        self._inside = threads // self.count
         self._pool: ThreadPoolExecutor | None = None
 
     def share(self, items: Sequence[_Item]) -> list[Sequence[_Item]]:
         """Deal items out to at most as many groups as there are workers."""
-        count = min(self._count, len(items))
+        count = min(self.count, len(items))
         return [items[i::count] for i in range(count)]
 
     def run(self, tasks: Sequence[Callable[[], _Result]]) -> list[_Result]:
@@ -53,7 +57,7 @@ class Workers:
             torch.set_num_threads(self._inside)
             return [tasks[0]()]
         if self._pool is None:
-            self._pool = ThreadPoolExecutor(self._count, "speccompact", torch.set_num_threads, (self._inside,))
+            self._pool = ThreadPoolExecutor(self.count, "speccompact", torch.set_num_threads, (self._inside,))
         futures = [self._pool.submit(task) for task in tasks]
         wait(futures)
         return [future.result() for future in futures]

@@ -25,7 +25,8 @@ from speccompact.modelstore.loading import Target
 from speccompact.options import Options
 from speccompact.parallel import Workers
 from speccompact.params import PRECISION
-from speccompact.speculative.drafter import Drafter, NoDrafter
+from speccompact.speculative.drafter import Slot
+from speccompact.speculative.drafting import Drafting
 from speccompact.speculative.verifier import Block, Verifier, inputs_of
 
 Symbols = npt.NDArray[np.int32]
@@ -79,6 +80,7 @@ class _Work:
     starts: npt.NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     frequencies: npt.NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     draft: Symbols = field(default_factory=lambda: np.empty(0, dtype=np.int32))
+    drafted_at: int = 0
 
     @property
     def left(self) -> int:
@@ -102,7 +104,7 @@ class SlotBatch:
         workers: Workers,
         places: int,
         capacity: int,
-        drafter: Drafter | None = None,
+        drafting: Drafting | None = None,
         memory: GroupMemory | None = None,
     ) -> None:
         """Reserve room for a batch.
@@ -111,6 +113,7 @@ class SlotBatch:
             workers: threads that share each pass.
             places: slots that are active at once; more wait.
             capacity: symbols of the longest slot.
+            drafting: what proposes symbols of the slots that are decoded; None for nothing.
             memory: of a group, at a frame that has begun. Its slots are then submitted before the first step, in their
                 order, and as many as there are places.
         """
@@ -119,7 +122,9 @@ class SlotBatch:
         transformer = target.transformer
         tiling = Tiling(target.vocabulary.size, len(target.vocabulary.escapes), PRECISION)
         self._capacity, self._window, self._workers = capacity, options.window, workers
-        self._drafter: Drafter = drafter or NoDrafter()
+        self._drafting = drafting
+        if drafting is not None:
+            drafting.begin(capacity, target.vocabulary.symbols)
         cache = Cache(transformer.weights, places, capacity)
         self._verifier = Verifier(transformer, Predictor(transformer, tiling), cache, memory)
         self._memory = memory
@@ -166,14 +171,17 @@ class SlotBatch:
             return 0
         border = self._capacity if self._memory is None else self._memory.border
         ready = [work for work in self._active if work.settled < border]
-        self._propose([work for work in ready if work.lane is not None], border)
+        decoding = [work for work in ready if work.lane is not None]
+        self._propose(decoding, border)
         window = self._window or max(1, _PASS_ROWS // len(self._active))
         self.passes += sum(work.lane is not None or work.read < min(border, len(work.symbols)) for work in ready)
+        ready.sort(key=lambda work: -len(work.draft))  # dealt out in this order, so that each worker gets as much
         shares = self._workers.share(ready)
         before = self.settled
         for settled, cost in self._workers.run([partial(self._advance, share, window, border) for share in shares]):
             self.settled += settled
             self.cost += cost
+        self._learn(decoding)
         for work in [work for work in self._active if not work.left]:
             self._active.remove(work)
             self._free.append(work.place)
@@ -265,11 +273,18 @@ class SlotBatch:
         return first, cost_of(frequencies, PRECISION)
 
     def _propose(self, works: Sequence[_Work], border: int) -> None:
-        """Ask the drafter once for all slots that are being decoded. What it says is cut to what can follow."""
+        """Ask once for the drafts of all slots that are being decoded."""
+        if self._drafting is None or not works:
+            return
         limits = [min(len(work.symbols), border) - work.settled - 1 for work in works]
-        drafts = self._drafter.propose([work.symbols[: work.settled] for work in works], limits)
-        for work, draft, limit in zip(works, drafts, limits, strict=True):
-            work.draft = draft[:limit]
+        for work, draft in zip(works, self._drafting.propose(_seen(works), limits), strict=True):
+            work.draft, work.drafted_at = draft, work.settled
+
+    def _learn(self, works: Sequence[_Work]) -> None:
+        """Tell what became of the drafts."""
+        if self._drafting is not None and works:
+            active = sum(work.lane is not None for work in self._active)
+            self._drafting.learn(_seen(works), [work.settled - work.drafted_at for work in works], active)
 
     def _decode(self, works: list[_Work]) -> int:
         blocks = [
@@ -290,3 +305,11 @@ class SlotBatch:
         except DamagedError as error:
             self._damaged = True
             return error
+
+
+def _seen(works: Sequence[_Work]) -> list[Slot]:
+    """Slots as a drafter sees them, which must not be able to write into what has been decoded."""
+    slots = [Slot(work.ticket, work.symbols[: work.settled], len(work.symbols)) for work in works]
+    for slot in slots:
+        slot.symbols.flags.writeable = False
+    return slots

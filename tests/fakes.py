@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from speccompact.errors import DamagedError, ModelMissingError
+from speccompact.speculative.effort import Effort
 from speccompact.streams.engine import CodedSlot, Engine
 from speccompact.text.vocabulary import Vocabulary
 
@@ -100,6 +101,10 @@ class FakeCodec:
         self.given_up = 0
         self.encoded = 0
         self.decoded = 0
+
+    @property
+    def effort(self) -> Effort:
+        return Effort(self.passes)
 
     def part(self, parts: int) -> "FakeCodec":
         return self

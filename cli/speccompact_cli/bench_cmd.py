@@ -5,6 +5,7 @@ import json
 import click
 
 from speccompact.modelstore.registry import DEFAULT_MODEL
+from speccompact.options import DrafterName
 from speccompact.params import DEFAULT_LEVEL
 from speccompact_cli.bench_table import bench_lines
 from speccompact_cli.exit_codes import SUCCESS
@@ -12,11 +13,12 @@ from speccompact_cli.naming import shown
 from speccompact_cli.progress import Activity
 from speccompact_cli.shared_options import (
     coding_options,
+    drafter_options,
     files_argument,
     make_console,
     make_options,
+    quiet_option,
     running_options,
-    verbosity_options,
 )
 
 
@@ -28,7 +30,8 @@ from speccompact_cli.shared_options import (
 @click.option("--decode/--no-decode", default=True, show_default=True, help="Decompress and compare, too.")
 @coding_options
 @running_options
-@verbosity_options
+@drafter_options
+@quiet_option
 def bench_command(
     files: tuple[str, ...],
     as_json: bool,
@@ -41,8 +44,9 @@ def bench_command(
     group: int | None,
     threads: int,
     device: str,
+    drafter: DrafterName,
+    drafter_file: str,
     quiet: bool,
-    verbose: bool,
 ) -> int:
     """Measure size and speed on each FILE after a verified round trip, beside other compressors.
 
@@ -56,9 +60,9 @@ def bench_command(
         model=model or DEFAULT_MODEL,
         slot_tokens=slot_tokens,
         group_frames=group,
-        options=make_options(threads, device),
+        options=make_options(threads, device, drafter=drafter, drafter_file=drafter_file),
     )
-    with Activity(make_console(quiet, verbose)) as activity:
+    with Activity(make_console(quiet)) as activity:
         report = bench(
             files,
             setting,

@@ -133,6 +133,10 @@ class Console:
         if self.verbosity >= DETAILED:
             self._say(f"{text}\n")
 
+    def report(self, text: str) -> None:
+        """Say what was asked for, at any verbosity."""
+        self._say(f"{text}\n")
+
     def _say(self, text: str) -> None:
         """Write whole lines, where no bar is in the way."""
         self.wipe()

@@ -6,13 +6,21 @@ import click
 
 import speccompact
 from speccompact.errors import ArgumentError, DamagedError
+from speccompact.options import DrafterName
 from speccompact_cli.exit_codes import FORMAT, SUCCESS
 from speccompact_cli.file_jobs import content_size, for_each, inputs
 from speccompact_cli.files import open_source, open_target, remove_source
 from speccompact_cli.naming import STANDARD, restored_name, shown
 from speccompact_cli.progress import Progress, amount, duration
-from speccompact_cli.reports import describe_loss, describe_salvage, describe_work, naming_the_need
+from speccompact_cli.reports import (
+    describe_drafts,
+    describe_loss,
+    describe_salvage,
+    describe_work,
+    naming_the_need,
+)
 from speccompact_cli.shared_options import (
+    drafter_options,
     files_argument,
     limit_options,
     make_console,
@@ -55,15 +63,18 @@ def parse_range(_context: click.Context, parameter: click.Parameter, value: str 
     help="Only LEN bytes from START on, to standard output or -o.",
 )
 @click.option("--salvage", is_flag=True, help="Leave damaged frames out, write the rest, list what is lost.")
+@click.option("--stats", is_flag=True, help="Say what drafts came to, on standard error.")
 @limit_options
 @output_options
 @running_options
 @parallel_option
+@drafter_options
 @verbosity_options
 def decompress_command(
     files: tuple[str, ...],
     byte_range: tuple[int, int] | None,
     salvage: bool,
+    stats: bool,
     max_output: int | None,
     output: str | None,
     to_stdout: bool,
@@ -73,6 +84,8 @@ def decompress_command(
     threads: int,
     device: str,
     parallel: int,
+    drafter: DrafterName,
+    drafter_file: str,
     quiet: bool,
     verbose: bool,
 ) -> int:
@@ -85,7 +98,7 @@ def decompress_command(
         raise ArgumentError("--parallel is for whole archives; leave it out with --range or --salvage")
     if remove and (salvage or byte_range is not None):
         raise ArgumentError("--rm would lose what --salvage or --range leave out")
-    options, limits = make_options(threads, device, parallel), make_limits(max_output)
+    options, limits = make_options(threads, device, parallel, drafter, drafter_file), make_limits(max_output)
     paths = inputs(files)
     console = make_console(quiet, verbose, to_stdout=to_stdout or output == STANDARD or STANDARD in paths)
 
@@ -114,6 +127,8 @@ def decompress_command(
         done = describe_salvage(summary) if salvage else amount(summary.content_bytes)
         console.note(f"{shown(path)}: {done} in {duration(seconds)}: {shown(name)}")
         console.detail(describe_work(summary, seconds))
+        if stats:
+            console.report(describe_drafts(summary))
         for lost in summary.lost:
             console.error(f"{shown(path)}: {describe_loss(lost)}")
         return FORMAT if summary.lost else SUCCESS

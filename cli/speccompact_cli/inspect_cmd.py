@@ -4,14 +4,18 @@ import json
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 import speccompact
+from speccompact.errors import ArgumentError
+from speccompact.options import DrafterName
 from speccompact_cli.console import Console
 from speccompact_cli.exit_codes import SUCCESS
 from speccompact_cli.file_jobs import for_each
 from speccompact_cli.files import open_source
-from speccompact_cli.naming import shown
-from speccompact_cli.shared_options import files_argument
+from speccompact_cli.naming import STANDARD, shown
+from speccompact_cli.reports import describe_drafts, naming_the_need
+from speccompact_cli.shared_options import drafter_options, files_argument, make_options, running_options
 
 if TYPE_CHECKING:
     from speccompact.streams.inspecting import FileInfo
@@ -21,19 +25,53 @@ if TYPE_CHECKING:
 @files_argument(required=True)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each FILE, on a line of its own.")
 @click.option("-v", "--verbose", is_flag=True, help="List every frame.")
-def inspect_command(files: tuple[str, ...], as_json: bool, verbose: bool) -> int:
-    """Show what each FILE holds and what it needs, without decoding it."""
+@click.option("--stats", is_flag=True, help="Decode it, too, and say what drafts came to.")
+@running_options
+@drafter_options
+def inspect_command(
+    files: tuple[str, ...],
+    as_json: bool,
+    verbose: bool,
+    stats: bool,
+    threads: int,
+    device: str,
+    drafter: DrafterName,
+    drafter_file: str,
+) -> int:
+    """Show what each FILE holds and what it needs, without decoding it unless --stats asks for that."""
+    options = make_options(threads, device, drafter=drafter, drafter_file=drafter_file)
+    if not stats:
+        _refuse_unused(click.get_current_context())
+    if stats and STANDARD in files:
+        raise ArgumentError("--stats reads a file twice; name one")
 
     def inspect_one(path: str) -> int:
         with open_source(path) as source:
             info = speccompact.inspect(source.stream)
+        decoded = None
+        if stats:
+            with naming_the_need(1), open_source(path) as source:
+                decoded = speccompact.verify_stream(source.stream, options=options)
         if as_json:
-            click.echo(json.dumps({"path": path} | info.to_json()))
+            effort = {"effort": decoded.effort.to_json()} if decoded is not None else {}
+            click.echo(json.dumps({"path": path} | info.to_json() | effort))
         else:
-            click.echo("\n".join([shown(path), *_summary_lines(info), *(_frame_lines(info) if verbose else [])]))
+            lines = [shown(path), *_summary_lines(info), *(_frame_lines(info) if verbose else [])]
+            click.echo("\n".join(lines + ([describe_drafts(decoded)] if decoded is not None else [])))
         return SUCCESS
 
     return for_each(files, Console(), inspect_one)
+
+
+def _refuse_unused(context: click.Context) -> None:
+    """Refuse options of decoding where nothing is decoded.
+
+    Raises:
+        ArgumentError: naming the first one.
+    """
+    for name in ("threads", "device", "drafter", "drafter_file"):
+        if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
+            raise ArgumentError(f"--{name.replace('_', '-')} is about decoding; inspect decodes with --stats alone")
 
 
 def _summary_lines(info: "FileInfo") -> list[str]:

@@ -37,6 +37,24 @@ def describe_work(summary: Summary, seconds: float) -> str:
     return "\n".join(lines)
 
 
+def describe_drafts(summary: Summary) -> str:
+    """Return a table of what drafts came to: tokens per pass, and acceptance by drafter and position."""
+    effort = summary.effort
+    per_pass = summary.tokens / summary.passes if summary.passes else 0.0
+    lines = [
+        f"  {summary.tokens} tokens in {summary.passes} passes: {per_pass:.2f} tokens per pass;"
+        f" {effort.target_s:.2f} s in the model, {effort.draft_s:.2f} s in drafting"
+    ]
+    lines += [f"  {note}" for note in effort.notes]
+    for name, made in effort.drafts.items():
+        lines.append(f"  {name}: {sum(made.right)} of {sum(made.proposed)} drafted tokens were right")
+        lines.append("    position   drafts  reached  right")
+        for position, counts in enumerate(zip(made.proposed, made.reached, made.right, strict=True), 1):
+            proposed, reached, right = counts
+            lines.append(f"    {position:8} {proposed:8} {reached:8} {right / reached if reached else 0.0:6.0%}")
+    return "\n".join(lines)
+
+
 def describe_salvage(summary: Summary) -> str:
     """Return how much a salvage saved, of how much where that is known."""
     lost = [None if gap.stop is None else gap.stop - gap.start for gap in summary.lost]

@@ -1,14 +1,14 @@
 """Options that several commands share, and what they mean together."""
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import click
 
 from speccompact.container.limits import Limits
 from speccompact.errors import ArgumentError
 from speccompact.modelstore.registry import DEFAULT_MODEL
-from speccompact.options import Options
+from speccompact.options import DEFAULT_DRAFTER, DrafterName, Options
 from speccompact.params import DEFAULT_LEVEL, MAX_SLOT_TOKENS, MIN_SLOT_TOKENS
 from speccompact_cli.console import DETAILED, NORMAL, QUIET, Console, output_is_terminal
 
@@ -35,14 +35,15 @@ def output_options(function: F) -> F:
     return function
 
 
+def quiet_option(function: F) -> F:
+    """-q."""
+    return click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")(function)
+
+
 def verbosity_options(function: F) -> F:
     """-q and -v."""
-    for option in (
-        click.option("-v", "--verbose", is_flag=True, help="Say more on standard error."),
-        click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors."),
-    ):
-        function = option(function)
-    return function
+    verbose = click.option("-v", "--verbose", is_flag=True, help="Say more on standard error.")
+    return quiet_option(verbose(function))
 
 
 def coding_options(function: F) -> F:
@@ -92,6 +93,27 @@ def parallel_option(function: F) -> F:
     )(function)
 
 
+def drafter_options(function: F) -> F:
+    """--drafter, --drafter-file."""
+    for option in (
+        click.option(
+            "--drafter-file",
+            default="",
+            metavar="FILE",
+            help="Its weights, or the name of a model for --drafter model [default: those that ship].",
+        ),
+        click.option(
+            "--drafter",
+            type=click.Choice(get_args(DrafterName)),
+            default=DEFAULT_DRAFTER,
+            show_default=True,
+            help="What proposes tokens while decoding.",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
 def limit_options(function: F) -> F:
     """--max-output."""
     return click.option(
@@ -104,7 +126,9 @@ def make_limits(max_output: int | None) -> Limits:
     return Limits(output_bytes=max_output)
 
 
-def make_options(threads: int, device: str, groups: int = 1) -> Options:
+def make_options(
+    threads: int, device: str, groups: int = 1, drafter: DrafterName = DEFAULT_DRAFTER, drafter_file: str = ""
+) -> Options:
     """Return the library's runtime options.
 
     Raises:
@@ -113,10 +137,10 @@ def make_options(threads: int, device: str, groups: int = 1) -> Options:
     kind, _, index = device.partition(":")
     if kind not in ("cpu", "cuda") or (index and not index.isdecimal()):
         raise ArgumentError(f'--device is "{device}"; choose cpu, cuda or cuda:N')
-    return Options(threads=threads, device=device, groups=groups)
+    return Options(threads=threads, device=device, groups=groups, drafter=drafter, drafter_file=drafter_file)
 
 
-def make_console(quiet: bool, verbose: bool, *, to_stdout: bool = False) -> Console:
+def make_console(quiet: bool, verbose: bool = False, *, to_stdout: bool = False) -> Console:
     """Return what a command speaks through.
 
     Where the result goes to standard output, remarks need -v, and a terminal there is not drawn on.

@@ -5,6 +5,7 @@ import time
 import click
 
 import speccompact
+from speccompact.options import DrafterName
 from speccompact_cli.exit_codes import SUCCESS
 from speccompact_cli.file_jobs import content_size, for_each, inputs
 from speccompact_cli.files import open_source
@@ -12,6 +13,7 @@ from speccompact_cli.naming import shown
 from speccompact_cli.progress import Progress, amount, duration
 from speccompact_cli.reports import describe_work, naming_the_need
 from speccompact_cli.shared_options import (
+    drafter_options,
     files_argument,
     limit_options,
     make_console,
@@ -28,12 +30,21 @@ from speccompact_cli.shared_options import (
 @limit_options
 @running_options
 @parallel_option
+@drafter_options
 @verbosity_options
 def verify_command(
-    files: tuple[str, ...], max_output: int | None, threads: int, device: str, parallel: int, quiet: bool, verbose: bool
+    files: tuple[str, ...],
+    max_output: int | None,
+    threads: int,
+    device: str,
+    parallel: int,
+    drafter: DrafterName,
+    drafter_file: str,
+    quiet: bool,
+    verbose: bool,
 ) -> int:
     """Decode each FILE and check everything in it, writing nothing."""
-    options, limits = make_options(threads, device, parallel), make_limits(max_output)
+    options, limits = make_options(threads, device, parallel, drafter, drafter_file), make_limits(max_output)
     console = make_console(quiet, verbose)
 
     def verify_one(path: str) -> int:

@@ -75,6 +75,7 @@ class FileReport:
             "bpb": done.bpb,
             "tokens": done.tokens,
             "tokens_per_pass": done.tokens / passes if passes else 0.0,
+            "effort": None if self.decoded is None else self.decoded.effort.to_json(),
             "encode_tokens_per_s": rate(done.tokens, self.encode_s),
             "decode_tokens_per_s": None if self.decode_s is None else rate(done.tokens, self.decode_s),
             "encode_mb_per_s": rate(megabytes, self.encode_s),
@@ -123,6 +124,7 @@ class BenchReport:
             "group_frames": self.setting.group_frames,
             "threads": self.setting.options.threads,
             "device": self.setting.options.device,
+            "drafter": self.setting.options.drafter,
             "load_s": self.load_s,
             "roofline_tokens_per_s": self.roofline,
         }

@@ -20,7 +20,9 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def jit(function: _F) -> _F:
-    """Compile a kernel: integers only, kept on disk if anything can be, the interpreter lock released while it runs.
+    """Compile a kernel: kept on disk if anything can be, the interpreter lock released while it runs.
+
+    In the exact zone kernels are of integers only.
 
     Numba takes a compiled kernel for fresh as long as the file of its function has the same time and size. That says
     nothing of what the kernel has inlined from other modules, so here all of the source decides.
@@ -38,7 +40,8 @@ def jit(function: _F) -> _F:
 def _source_digest() -> str:
     """Return a digest of all modules that kernels are made of."""
     package = Path(__file__).parent.parent
-    files = (file for name in ("exact", "memory", "entropy") for file in sorted(package.glob(f"{name}/*.py")))
+    packages = ("exact", "memory", "entropy", "speculative")
+    files = (file for name in packages for file in sorted(package.glob(f"{name}/*.py")))
     return hashlib.sha256(b"".join(file.read_bytes() for file in (package.joinpath("params.py"), *files))).hexdigest()
 
 

@@ -16,6 +16,12 @@ from speccompact.exact.matmul import prepare
 from speccompact.exact.weights import Linear, Weights
 from speccompact.options import Kernels as KernelChoice
 
+START_TOKEN = 0
+"""What is read before the first symbol of a slot (EXACT.md sections 1 and 4.1)."""
+
+ESCAPE_INPUT = 0
+"""What is read in place of an escape symbol."""
+
 
 class Kernels(Protocol):
     """What `reference` and `fused` both provide; `reference` documents each function."""

@@ -31,7 +31,9 @@ _PREFETCH = 2048
 """Bytes that keys are asked for ahead. Values are asked for while the keys are read: they come next."""
 
 _I8, _I32, _I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
-_LANES = ir.VectorType(_I32, 16)
+VECTOR = ir.VectorType(_I32, 16)
+"""16 lanes of int32."""
+
 _BYTES = ir.VectorType(_I8, 64)
 _WORDS = ir.VectorType(ir.IntType(16), 32)
 
@@ -55,22 +57,24 @@ def available() -> bool:
     return all(features.get(name, False) for name in ("avx512f", "avx512bw", "avx512vnni"))
 
 
-def _load(builder: Any, address: Any, kind: Any) -> Any:
+def load(builder: Any, address: Any, kind: Any) -> Any:
+    """Read a value of a kind at an address, aligned or not."""
     return builder.load(builder.inttoptr(address, kind.as_pointer()), align=1)
 
 
-def _splat(builder: Any, value: Any) -> Any:
-    first = builder.insert_element(ir.Constant(_LANES, ir.Undefined), value, ir.Constant(_I32, 0))
-    return builder.shuffle_vector(first, first, ir.Constant(_LANES, [0] * 16))
+def splat(builder: Any, value: Any) -> Any:
+    """A VECTOR of one int32."""
+    first = builder.insert_element(ir.Constant(VECTOR, ir.Undefined), value, ir.Constant(_I32, 0))
+    return builder.shuffle_vector(first, first, ir.Constant(VECTOR, [0] * 16))
 
 
 def _shuffle(builder: Any, a: Any, b: Any, order: list[int]) -> Any:
     return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(_I32, len(order)), order))
 
 
-def _multiply_add(builder: Any, total: Any, unsigned: Any, signed: Any) -> Any:
+def multiply_add(builder: Any, total: Any, unsigned: Any, signed: Any) -> Any:
     """VPDPBUSD total += unsigned bytes * signed bytes."""
-    kind = ir.FunctionType(_LANES, [_LANES, _LANES, _LANES])
+    kind = ir.FunctionType(VECTOR, [VECTOR, VECTOR, VECTOR])
     return builder.asm(kind, "vpdpbusd $3, $2, $0", "=v,0,v,v", [total, unsigned, signed], side_effect=False)
 
 
@@ -108,30 +112,30 @@ def _interleave(builder: Any, rows: list[Any]) -> list[Any]:
     for high in (0, 1):
         pairs = [unpack(a, b, 16, high) for a, b in ((rows[0], rows[1]), (rows[2], rows[3]))]
         first, second = (builder.bitcast(pair, _WORDS) for pair in pairs)
-        out += [builder.bitcast(unpack(first, second, 8, half), _LANES) for half in (0, 1)]
+        out += [builder.bitcast(unpack(first, second, 8, half), VECTOR) for half in (0, 1)]
     return out
 
 
 def _make_dots(group: int) -> Callable[..., Any]:
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         query, bias, keys, values, count, out, stride = args
-        offset = ir.Constant(_LANES, [-0x7F7F7F80] * 16)
+        offset = ir.Constant(VECTOR, [-0x7F7F7F80] * 16)
         with cgutils.for_range_slice(builder, _I64(0), count, _I64(KEY_STEP), intp=_I64) as (key, _):
             base = builder.add(keys, builder.mul(key, _I64(WIDTH)))
             ahead = builder.add(values, builder.mul(key, _I64(WIDTH)))
             for i in range(KEY_STEP):
                 _prefetch(builder, builder.add(base, _I64(_PREFETCH + WIDTH * i)))
                 _prefetch(builder, builder.add(ahead, _I64(WIDTH * i)))
-            rows = [_load(builder, builder.add(base, _I64(WIDTH * i)), _LANES) for i in range(KEY_STEP)]
+            rows = [load(builder, builder.add(base, _I64(WIDTH * i)), VECTOR) for i in range(KEY_STEP)]
             columns = [builder.xor(column, offset) for column in _transpose(builder, rows)]
             for head in range(group):
-                total = _splat(builder, _load(builder, builder.add(bias, _I64(4 * head)), _I32))
+                total = splat(builder, load(builder, builder.add(bias, _I64(4 * head)), _I32))
                 for four, column in enumerate(columns):
                     at = builder.add(query, _I64(WIDTH * head + 4 * four))
-                    total = _multiply_add(builder, total, column, _splat(builder, _load(builder, at, _I32)))
+                    total = multiply_add(builder, total, column, splat(builder, load(builder, at, _I32)))
                 row = builder.add(out, builder.mul(_I64(4 * head), stride))
                 place = builder.add(row, builder.mul(key, _I64(4)))
-                builder.store(total, builder.inttoptr(place, _LANES.as_pointer()), align=1)
+                builder.store(total, builder.inttoptr(place, VECTOR.as_pointer()), align=1)
         return context.get_dummy_value()
 
     return _intrinsic(f"dots{group}", emit)
@@ -140,20 +144,20 @@ def _make_dots(group: int) -> Callable[..., Any]:
 def _make_mix(group: int) -> Callable[..., Any]:
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         coefficients, stride, values, count, out = args
-        totals = [[cgutils.alloca_once(builder, _LANES) for _ in range(4)] for _ in range(2 * group)]  # type: ignore[no-untyped-call]
+        totals = [[cgutils.alloca_once(builder, VECTOR) for _ in range(4)] for _ in range(2 * group)]  # type: ignore[no-untyped-call]
         for total in (total for plane in totals for total in plane):
-            builder.store(ir.Constant(_LANES, [0] * 16), total)
+            builder.store(ir.Constant(VECTOR, [0] * 16), total)
         with cgutils.for_range_slice(builder, _I64(0), count, _I64(4), intp=_I64) as (key, _):
             base = builder.add(values, builder.mul(key, _I64(WIDTH)))
-            rows = [_load(builder, builder.add(base, _I64(WIDTH * i)), _BYTES) for i in range(4)]
+            rows = [load(builder, builder.add(base, _I64(WIDTH * i)), _BYTES) for i in range(4)]
             vectors = _interleave(builder, rows)
             for plane in range(2 * group):
                 at = builder.add(builder.add(coefficients, builder.mul(_I64(plane), stride)), key)
-                four = _splat(builder, _load(builder, at, _I32))
+                four = splat(builder, load(builder, at, _I32))
                 for total, vector in zip(totals[plane], vectors, strict=True):
-                    builder.store(_multiply_add(builder, builder.load(total), four, vector), total)
+                    builder.store(multiply_add(builder, builder.load(total), four, vector), total)
         for i, total in enumerate(total for plane in totals for total in plane):
-            place = builder.inttoptr(builder.add(out, _I64(64 * i)), _LANES.as_pointer())
+            place = builder.inttoptr(builder.add(out, _I64(64 * i)), VECTOR.as_pointer())
             builder.store(builder.load(total), place, align=1)
         return context.get_dummy_value()
 

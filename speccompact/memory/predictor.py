@@ -25,7 +25,7 @@ from speccompact.memory.group import GroupMemory
 
 Integers = npt.NDArray[np.int64]
 
-_ROWS = 64
+ROWS = 64
 """Rows whose scores are held at once: 64 rows of 49,152 scores are 12.6 MB."""
 
 
@@ -60,25 +60,45 @@ class Asked:
         return len(self.places)
 
     def slice(self, start: int) -> "Asked":
-        """Return at most _ROWS rows."""
-        part = slice(start, start + _ROWS)
+        """Return at most ROWS rows."""
+        part = slice(start, start + ROWS)
         return Asked(self.places[part], self.positions[part], self.hidden[part], self.scale[part])
+
+    def take(self, rows: Integers) -> "Asked":
+        """Return (count,) rows."""
+        index = torch.from_numpy(rows).to(self.hidden.device)
+        return Asked(self.places[rows], self.positions[rows], self.hidden[index], self.scale[index])
 
 
 @dataclass(frozen=True, slots=True)
-class _Distributions:
-    """Those of some rows.
+class Spread:
+    """Distributions of some rows.
 
     Attributes:
+        asked: the rows.
         scores: (rows, vocab) int32.
         claims: of each row.
         flags, total: what the memory will want to know; None without one.
     """
 
+    asked: Asked
     scores: Tensor
     claims: Claims
     flags: Flags | None
     total: Tensor | None
+
+    def take(self, rows: Integers) -> "Spread":
+        """Return those of (count,) rows, ascending."""
+        if len(rows) == len(self.asked):
+            return self
+        index = torch.from_numpy(rows).to(self.scores.device)
+        return Spread(
+            self.asked.take(rows),
+            self.scores[index],
+            Claims(self.claims.symbols[index], self.claims.sizes[index]),
+            None if self.flags is None else self.flags.take(rows),
+            None if self.total is None else self.total[index],
+        )
 
 
 class Predictor:
@@ -102,51 +122,60 @@ class Predictor:
             starts and frequencies, (rows,) each.
         """
         starts, frequencies = np.empty_like(symbols), np.empty_like(symbols)
-        for i in range(0, len(asked), _ROWS):
-            rows, known = asked.slice(i), symbols[i : i + _ROWS]
-            spread = self._distributions(rows, memory)
+        for i in range(0, len(asked), ROWS):
+            rows, known = asked.slice(i), symbols[i : i + ROWS]
+            spread = self.spread(rows, memory)
             start, frequency = self._cdf.intervals(
                 spread.scores, torch.from_numpy(known).to(spread.scores.device), self._tiling, self._exp2, spread.claims
             )
-            starts[i : i + _ROWS], frequencies[i : i + _ROWS] = start.cpu().numpy(), frequency.cpu().numpy()
-            self._note(rows, known, spread, memory)
+            starts[i : i + ROWS], frequencies[i : i + ROWS] = start.cpu().numpy(), frequency.cpu().numpy()
+            self.note(spread, known, memory)
         return starts, frequencies
 
-    def find(self, asked: Asked, points: Integers, memory: GroupMemory | None) -> tuple[Integers, Integers, Integers]:
-        """Symbols at given points of the code space: the inverse of `intervals`.
+    def spread(self, asked: Asked, memory: GroupMemory | None) -> Spread:
+        """Distributions of rows whose symbols are to be found.
 
         Args:
-            asked: the rows, one of a slot at most.
-            points: (rows,) int64, each in [0, 2**precision).
+            asked: the rows, few enough that all of their scores can be held; a memory must know the symbols before
+                each, drafted ones too.
             memory: of the group.
-
-        Returns:
-            symbols, starts and frequencies, (rows,) each.
         """
-        symbols, starts, frequencies = (np.empty_like(points) for _ in range(3))
-        for i in range(0, len(asked), _ROWS):
-            rows, part = asked.slice(i), slice(i, i + _ROWS)
-            spread = self._distributions(rows, memory)
-            wanted = torch.from_numpy(points[part]).to(spread.scores.device)
-            found = self._cdf.find(spread.scores, wanted, self._tiling, self._exp2, spread.claims)
-            symbols[part], starts[part], frequencies[part] = (values.cpu().numpy() for values in found)
-            self._note(rows, symbols[part], spread, memory)
-        return symbols, starts, frequencies
-
-    def _distributions(self, rows: Asked, memory: GroupMemory | None) -> _Distributions:
-        scores = self._transformer.scores(rows.hidden, rows.scale)
+        scores = self._transformer.scores(asked.hidden, asked.scale)
         device = scores.device
         if memory is None:
-            return _Distributions(scores, Claims.none(len(rows), device), None, None)
-        memory.adaptation.apply(scores, rows.hidden)
-        candidates = memory.candidates(rows.places, rows.positions)
+            return Spread(asked, scores, Claims.none(len(asked), device), None, None)
+        memory.adaptation.apply(scores, asked.hidden)
+        candidates = memory.candidates(asked.places, asked.positions)
         best, total, weights = self._cdf.weigh(scores, torch.from_numpy(candidates.symbols).to(device), self._exp2)
         flags, sizes = memory.mixer.mix(
             candidates, weights.cpu().numpy(), best.cpu().numpy(), total.cpu().numpy(), self._tiling.mass
         )
         claims = Claims(torch.from_numpy(flags.symbols).to(device), torch.from_numpy(sizes).to(device))
-        return _Distributions(scores, claims, flags, total)
+        return Spread(asked, scores, claims, flags, total)
 
-    def _note(self, rows: Asked, symbols: Integers, spread: _Distributions, memory: GroupMemory | None) -> None:
+    def find(self, spread: Spread, points: Integers) -> tuple[Integers, Integers, Integers]:
+        """Symbols at given points of the code space: the inverse of `intervals`.
+
+        Args:
+            spread: distributions of the rows.
+            points: (rows,) int64, each in [0, 2**precision).
+
+        Returns:
+            symbols, starts and frequencies, (rows,) each.
+        """
+        wanted = torch.from_numpy(points).to(spread.scores.device)
+        found = self._cdf.find(spread.scores, wanted, self._tiling, self._exp2, spread.claims)
+        symbols, starts, frequencies = (values.cpu().numpy() for values in found)
+        return symbols, starts, frequencies
+
+    def note(self, spread: Spread, symbols: Integers, memory: GroupMemory | None) -> None:
+        """Leave the records of rows in the memory, each once, when their symbols are known.
+
+        Args:
+            spread: distributions of the rows.
+            symbols: (rows,) int64, what came.
+            memory: of the group.
+        """
         if memory is not None and spread.flags is not None and spread.total is not None:
-            memory.note(rows.places, rows.positions, symbols, spread.flags, rows.hidden, spread.scores, spread.total)
+            asked = spread.asked
+            memory.note(asked.places, asked.positions, symbols, spread.flags, asked.hidden, spread.scores, spread.total)

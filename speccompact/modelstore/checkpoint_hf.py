@@ -1,16 +1,23 @@
-"""Checkpoints from folders as the Hugging Face hub keeps them: config.json, tokenizer.json, *.safetensors."""
+"""Checkpoints in folders as the Hugging Face hub keeps them: config.json, tokenizer.json, *.safetensors.
 
+`load_hf_folder` is the inverse of `write_hf_folder`.
+"""
+
+import json
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from safetensors.numpy import save_file
 
 from speccompact.errors import ModelError
 from speccompact.modelstore.modelconfig import Checkpoint, LazyTensors, ModelConfig, shortest_float32
 from speccompact.modelstore.safetensors import SafetensorsFile, read_json
-from speccompact.modelstore.tokenizer_json import read_tokenizer_json
+from speccompact.modelstore.storefiles import commit, temporary, write_whole
+from speccompact.modelstore.tokenizer_json import read_tokenizer_json, tokenizer_json
 
 _MODEL_TYPES = ("llama", "mistral")
 
@@ -58,6 +65,49 @@ def load_hf_folder(folder: Path) -> Checkpoint:
     tensors = LazyTensors(config, shapes, load, str(folder))
     tokenizer = read_tokenizer_json(read_json(folder / "tokenizer.json"), config.vocab, folder / "tokenizer.json")
     return Checkpoint(config, tensors, tokenizer)
+
+
+def write_hf_folder(folder: Path, checkpoint: Checkpoint) -> None:
+    """Write a checkpoint as a folder; the configuration comes last, so that a folder that has one is whole.
+
+    Args:
+        folder: made where it is missing.
+        checkpoint: its tensors are written as float32.
+
+    Raises:
+        OSError: a file cannot be written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    plain = {canonical: name for name, canonical in _PLAIN_NAMES.items()}
+    in_layers = {canonical: name for name, canonical in _LAYER_NAMES.items()}
+    tensors = {}
+    for canonical in checkpoint.config.shapes():
+        _, _, rest = canonical.partition("layers.")
+        index, _, part = rest.partition(".")
+        name = f"model.layers.{index}.{in_layers[part]}.weight" if part else plain[canonical]
+        tensors[name] = np.ascontiguousarray(checkpoint.tensors[canonical], np.float32)
+    write_whole(folder / "model.safetensors", partial(save_file, tensors, metadata={"format": "pt"}))
+    config = checkpoint.config
+    described = {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "num_hidden_layers": config.layers,
+        "hidden_size": config.hidden,
+        "num_attention_heads": config.heads,
+        "num_key_value_heads": config.kv_heads,
+        "head_dim": config.head_dim,
+        "intermediate_size": config.ffn,
+        "vocab_size": config.vocab,
+        "max_position_embeddings": config.context,
+        "rms_norm_eps": config.rms_eps,
+        "rope_theta": config.rope_theta,
+        "tie_word_embeddings": config.tied,
+        "hidden_act": "silu",
+    }
+    for name, content in {"tokenizer.json": tokenizer_json(checkpoint.tokenizer), "config.json": described}.items():
+        with temporary(folder) as place:
+            place.write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", "utf-8")
+            commit(place, folder / name)
 
 
 def _weight_files(folder: Path) -> list[Path]:

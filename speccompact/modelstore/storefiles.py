@@ -4,7 +4,7 @@ import fcntl
 import os
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -45,6 +45,20 @@ def commit(path: Path, final: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def write_whole(path: Path, write: Callable[[Path], None]) -> None:
+    """Let a library write a file that appears whole or not at all, with the permissions of any other file.
+
+    Args:
+        path: of the file; its folder is made where it is missing.
+        write: writes to the path that it is given.
+    """
+    with temporary(path.parent) as place:
+        mode = place.stat().st_mode
+        write(place)
+        place.chmod(mode)  # what a library writes may be private
+        commit(place, path)
 
 
 @contextmanager

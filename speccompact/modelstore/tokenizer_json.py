@@ -1,4 +1,7 @@
-"""Tokenizers from tokenizer.json files of the `tokenizers` library: byte-level BPE with a known way to cut words."""
+"""Tokenizers in tokenizer.json files of the `tokenizers` library: byte-level BPE with a known way to cut words.
+
+`read_tokenizer_json` is the inverse of `tokenizer_json`.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -50,6 +53,32 @@ def read_tokenizer_json(raw: dict[str, Any], vocab: int, path: Path) -> Tokenize
         _pre(raw.get("pre_tokenizer"), path),
         special,
     )
+
+
+def tokenizer_json(spec: TokenizerSpec) -> dict[str, Any]:
+    """Return a tokenizer as the contents of a tokenizer.json."""
+    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True}
+    patterns = {name: pattern for pattern, name in _PATTERNS.items()}
+    before: list[dict[str, Any]] = []
+    if spec.pre == "smollm":
+        before = [{"type": "Digits", "individual_digits": True}]
+    elif spec.pre in patterns:
+        before = [{"type": "Split", "pattern": {"Regex": patterns[spec.pre]}, "behavior": "Isolated", "invert": False}]
+    steps = [*before, byte_level | {"use_regex": spec.pre not in patterns}]
+    special = [
+        {"id": number, "content": spec.tokens[number], "special": True, "normalized": False}
+        | dict.fromkeys(("single_word", "lstrip", "rstrip"), False)
+        for number in sorted(spec.special_ids)
+    ]
+    model = {"type": "BPE", "vocab": {token: number for number, token in enumerate(spec.tokens)}, "merges": []}
+    return {
+        "version": "1.0",
+        "added_tokens": special,
+        "normalizer": None,
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": steps} if before else steps[0],
+        "decoder": byte_level | {"use_regex": True},
+        "model": model | {"merges": list(spec.merges), "ignore_merges": spec.pre == "llama3"},
+    }
 
 
 def _list(value: Any, key: str, path: Path) -> list[Any]:

@@ -15,17 +15,11 @@ from torch import Tensor
 
 from speccompact.entropy.rans import LaneReader
 from speccompact.exact.cache import Cache, Rows, Span
-from speccompact.exact.transformer import Transformer
+from speccompact.exact.transformer import ESCAPE_INPUT, START_TOKEN, Transformer
 from speccompact.memory.group import GroupMemory
-from speccompact.memory.predictor import Asked, Predictor
+from speccompact.memory.predictor import ROWS, Asked, Predictor
 
 Symbols = npt.NDArray[np.int32]
-
-START_TOKEN = 0
-"""What the target reads before the first symbol of a slot."""
-
-ESCAPE_INPUT = 0
-"""What the target reads in place of an escape symbol."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,26 +104,47 @@ class Verifier:
             For each block its settled symbols, 1 to count of them.
         """
         hidden, scale = self._run(blocks)
+        settled: list[Symbols] = []
+        first = row = 0
+        for stop in _cuts(blocks):
+            part = blocks[first:stop]
+            rows = slice(row, row + sum(len(block.inputs) for block in part))
+            settled += self._find(part, hidden[rows], scale[rows], lanes)
+            first, row = stop, rows.stop
+        return settled
+
+    def _find(self, blocks: Sequence[Block], hidden: Tensor, scale: Tensor, lanes: LaneReader) -> list[Symbols]:
+        """Find the true symbols of some blocks.
+
+        The distributions of all rows are computed together, as if the proposals were right; those behind the first
+        wrong one of a block are of no use, but the weights of the head were read once for all.
+        """
         counts = np.array([len(block.inputs) for block in blocks])
         firsts = np.cumsum(counts) - counts
+        offsets = np.arange(counts.sum()) - np.repeat(firsts, counts)
         places = np.array([block.place for block in blocks], dtype=np.int64)
         starts = np.array([block.start for block in blocks], dtype=np.int64)
-        settled: list[list[npt.NDArray[np.int32]]] = [[] for _ in blocks]
+        inputs = np.concatenate([block.inputs for block in blocks])
+        if self._memory is not None:
+            for block in blocks:
+                self._memory.know(block.place, block.start, block.inputs[1:])
+        asked = Asked(np.repeat(places, counts), np.repeat(starts, counts) + offsets, hidden, scale)
+        spread = self._predictor.spread(asked, self._memory)
+        came = np.full(len(inputs), -1, dtype=np.int64)
         alive = np.arange(len(blocks))
         for offset in range(int(counts.max())):
-            rows = torch.from_numpy(firsts[alive] + offset).to(hidden.device)
-            asked = Asked(places[alive], starts[alive] + offset, hidden[rows], scale[rows])
-            symbols, lows, frequencies = self._predictor.find(asked, lanes.points(places[alive]), self._memory)
+            rows = firsts[alive] + offset
+            points = lanes.points(places[alive])
+            part = spread.take(rows)  # copied once: a row has a score for every token
+            came[rows], lows, frequencies = self._predictor.find(part, points)
+            self._predictor.note(part, came[rows], self._memory)
             lanes.advance(places[alive], lows, frequencies)
-            goes_on = np.zeros(len(alive), dtype=bool)
-            for i, index in enumerate(alive.tolist()):
-                settled[index].append(symbols[i : i + 1].astype(np.int32))
-                inputs = blocks[index].inputs
-                goes_on[i] = offset + 1 < len(inputs) and inputs[offset + 1] == symbols[i]
-            alive = alive[goes_on]
+            goes_on = offset + 1 < counts[alive]
+            alive, rows = alive[goes_on], rows[goes_on]
+            alive = alive[inputs[rows + 1] == came[rows]]
             if not len(alive):
                 break
-        return [np.concatenate(parts) for parts in settled]
+        return [part[part >= 0].astype(np.int32) for part in np.split(came, firsts[1:])]
 
     def _run(self, blocks: Sequence[Block]) -> tuple[Tensor, Tensor]:
         rows = Rows.of([Span(block.place, block.start, len(block.inputs)) for block in blocks])
@@ -137,3 +152,14 @@ class Verifier:
         inputs[(inputs < 0) | (inputs >= self._transformer.weights.vocab)] = ESCAPE_INPUT
         tokens = torch.from_numpy(inputs).to(self._transformer.weights.embed.device)
         return self._transformer.hidden(tokens, rows, self._cache)
+
+
+def _cuts(blocks: Sequence[Block]) -> list[int]:
+    """Return where to cut blocks, so that a part has at most ROWS rows, or a single block."""
+    cuts, rows = [], 0
+    for index, block in enumerate(blocks):
+        rows += len(block.inputs)
+        if rows > ROWS and rows > len(block.inputs):
+            cuts.append(index)
+            rows = len(block.inputs)
+    return [*cuts, len(blocks)]

@@ -20,6 +20,7 @@ from speccompact.container.limits import Limits
 from speccompact.container.seekable import FrameReader
 from speccompact.container.source import Source
 from speccompact.errors import SpecCompactError
+from speccompact.speculative.effort import Effort
 from speccompact.streams.engine import Engine, Engines
 from speccompact.streams.framedecoding import FrameDecoder, held_bytes
 
@@ -41,7 +42,7 @@ class _Waiting:
 
     frame: Frame
     data: bytes
-    result: "Future[tuple[bytes, int]]"
+    result: "Future[tuple[bytes, Effort]]"
 
 
 class GroupsAhead:
@@ -76,8 +77,8 @@ class GroupsAhead:
         self._stopped.set()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def take(self, frame: Frame, tick: Tick) -> tuple[bytes, int] | None:
-        """Return the content of the reader's next frame and the target passes spent; None if it was not decoded ahead.
+    def take(self, frame: Frame, tick: Tick) -> tuple[bytes, Effort] | None:
+        """Return the content of the reader's next frame and what it has cost; None if it was not decoded ahead.
 
         Raises:
             FormatError: it cannot be decoded.
@@ -89,13 +90,13 @@ class GroupsAhead:
             return None
         waiting, room = entry
         try:
-            content, passes = waiting.result.result()
+            content, effort = waiting.result.result()
         except CancelledError:
             return None
         finally:
             room.give(frame.head.content_bytes)
         tick(frame.head.tokens)
-        return content, passes
+        return content, effort
 
     def _submit(self) -> None:
         """Keep as many groups going as wanted."""

@@ -146,8 +146,8 @@ class StreamDecompressor:
         position = start
         self._expect(max(0, stop - start))
         while position < stop:
-            frame, content, passes = decoder.decode(frames.find(position), self._ticker)
-            self._tally.add_frame(frame.head, passes)
+            frame, content, effort = decoder.decode(frames.find(position), self._ticker)
+            self._tally.add_decoded(frame.head, effort)
             self._write(content[position - frame.content_start : stop - frame.content_start])
             position = frame.content_start + len(content)
         self._tally.parts = len(frames.parts)
@@ -185,18 +185,18 @@ class StreamDecompressor:
     def _catch_up(self, group: "_Kept") -> None:
         """Decode frames for the memory that they leave."""
         for frame, data in group.frames:
-            content, passes = self._decoder.decode(frame, data, self._ticker(frame))
+            content, effort = self._decoder.decode(frame, data, self._ticker(frame))
             frame.verify(data, content)
-            self._tally.add_frame(frame.head, passes)
+            self._tally.add_decoded(frame.head, effort)
         group.clear()
 
     def _decode(self, reader: FrameReader, frame: Frame) -> bytes:
         """Return the content of the frame that the reader stands at, all its checks compared, and pass it."""
         data, tick = reader.data(frame), self._ticker(frame)
         ahead = self._ahead.take(frame, tick) if self._ahead else None
-        content, passes = ahead or self._decoder.decode(frame, data, tick)
+        content, effort = ahead or self._decoder.decode(frame, data, tick)
         reader.accept(frame, data, content)
-        self._tally.add_frame(frame.head, passes)
+        self._tally.add_decoded(frame.head, effort)
         self._progress(reader.source.offset)
         return content
 

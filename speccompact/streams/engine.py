@@ -16,6 +16,7 @@ import numpy.typing as npt
 from speccompact.errors import DamagedError
 from speccompact.modelstore.store import locate
 from speccompact.options import Options
+from speccompact.speculative.effort import Effort
 
 Symbols = npt.NDArray[np.int32]
 Tick = Callable[[int], None]
@@ -115,6 +116,11 @@ class SlotCodec(Protocol):
     @property
     def passes(self) -> int:
         """Target passes since the codec was made, counted once for each slot that took part."""
+        ...
+
+    @property
+    def effort(self) -> Effort:
+        """What those passes have cost, and what came of drafts."""
         ...
 
     def part(self, parts: int) -> "SlotCodec":

@@ -13,6 +13,7 @@ from speccompact.container.format import sha_prefix
 from speccompact.container.frames import TOKENS_PER_BYTE, FrameHead, Kind, Slot, pack_frame_head
 from speccompact.container.framing import locate_error
 from speccompact.errors import DamagedError, UnsupportedError
+from speccompact.speculative.effort import Effort
 from speccompact.streams.engine import CodedSlot, DecodedSlot, Engine, SlotMemory, Symbols, Tick
 from speccompact.streams.zstdslots import pack_zstd, unpack_zstd
 from speccompact.text.charsets import from_utf8
@@ -222,8 +223,8 @@ def decode_frame(
     engine: Callable[[], Engine],
     tick: Tick | None = None,
     memory: Callable[[], SlotMemory] | None = None,
-) -> tuple[bytes, int]:
-    """Return the content of a frame and the target passes spent, the inverse of `encode_frame`.
+) -> tuple[bytes, Effort]:
+    """Return the content of a frame and what it has cost, the inverse of `encode_frame`.
 
     Args:
         head: checked against the limits.
@@ -249,13 +250,13 @@ def decode_frame(
             pieces.append(_decode_plain(index, slot, payload[at:stop], payload[stop]))
             at = stop + 1
     if not model:
-        return b"".join(pieces), 0
+        return b"".join(pieces), Effort()
     left = head.content_bytes - sum(map(len, pieces))
     loaded = engine()
     with loaded.lock:
-        before = loaded.codec.passes
+        before = loaded.codec.effort
         decoded = loaded.codec.decode(list(model.values()), tick, memory() if memory else None)
-        passes = loaded.codec.passes - before
+        effort = loaded.codec.effort - before
     sound: list[tuple[int, DecodedSlot]] = []
     for index, result in zip(model, decoded, strict=True):
         if isinstance(result, DamagedError):
@@ -264,7 +265,7 @@ def decode_frame(
     for index, result in sound:
         pieces[index] = _decode_text(index, head.slots[index].charset, result, loaded, left)
         left -= len(pieces[index])
-    return b"".join(pieces), passes
+    return b"".join(pieces), effort
 
 
 def _decode_plain(index: int, slot: Slot, payload: bytes, check: int) -> bytes:

@@ -11,6 +11,7 @@ from speccompact.container.locating import FrameMap, frame_at, head_at
 from speccompact.container.source import Source
 from speccompact.errors import DamagedError, FormatError, ModelDamagedError, UnsupportedError
 from speccompact.params import EXACT_VERSION, MAX_TABLE_BITS, MEMORY_VERSION, MIN_TABLE_BITS, PRECISION
+from speccompact.speculative.effort import Effort
 from speccompact.streams.engine import Engine, Engines, SlotMemory, Tick
 from speccompact.streams.framecodec import decode_frame
 
@@ -36,8 +37,8 @@ class FrameDecoder:
         self._memory: SlotMemory | None = None
         self._part = -1  # of the last frame with model slots
 
-    def decode(self, frame: Frame, data: bytes, tick: Tick | None = None) -> tuple[bytes, int]:
-        """Return the content of a frame, whose frame check the caller compares, and the target passes spent.
+    def decode(self, frame: Frame, data: bytes, tick: Tick | None = None) -> tuple[bytes, Effort]:
+        """Return the content of a frame, whose frame check the caller compares, and what it has cost.
 
         Args:
             data: the compressed bytes of the frame.
@@ -96,8 +97,8 @@ class SeekingDecoder:
         self._decoder = FrameDecoder(engines)
         self._last = -1  # the frame with model slots that was decoded last: the memory stands at its end
 
-    def decode(self, number: int, ticker: Callable[[Frame], Tick] | None = None) -> tuple[Frame, bytes, int]:
-        """Return a frame, its content, checked, and the target passes spent on all frames that had to be decoded.
+    def decode(self, number: int, ticker: Callable[[Frame], Tick] | None = None) -> tuple[Frame, bytes, Effort]:
+        """Return a frame, its content, checked, and what all frames have cost that had to be decoded.
 
         Args:
             number: of the frame.
@@ -108,14 +109,14 @@ class SeekingDecoder:
             ModelError: its model is missing or damaged.
         """
         frame, data = self._frame(number)
-        passes = 0
+        effort = Effort()
         needed, stands = self._needed(number, frame)
         if frame.head.goes_on and not stands:
             self._decoder.restart()
         for before in needed:
-            passes += self._decode(before, *self._frame(before), ticker)[1]
+            effort += self._decode(before, *self._frame(before), ticker)[1]
         content, own = self._decode(number, frame, data, ticker)
-        return frame, content, passes + own
+        return frame, content, effort + own
 
     def _needed(self, number: int, frame: Frame) -> tuple[list[int], bool]:
         """Return the frames before one that have to be decoded first, in order, and whether they follow the memory."""
@@ -138,12 +139,12 @@ class SeekingDecoder:
 
     def _decode(
         self, number: int, frame: Frame, data: bytes, ticker: Callable[[Frame], Tick] | None
-    ) -> tuple[bytes, int]:
+    ) -> tuple[bytes, Effort]:
         last, self._last = self._last, -1
-        content, passes = self._decoder.decode(frame, data, ticker(frame) if ticker else None)
+        content, effort = self._decoder.decode(frame, data, ticker(frame) if ticker else None)
         frame.verify(data, content)
         self._last = number if frame.head.count(Kind.MODEL) else last
-        return content, passes
+        return content, effort
 
 
 def _find_engine(engines: Engines, model: ModelIdentity | None) -> Engine:

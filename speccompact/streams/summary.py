@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 
 from speccompact.container.frames import FrameHead, Kind
+from speccompact.speculative.effort import Effort
 
 Progress = Callable[[int], None]
 """Called with the number of input bytes done so far (content bytes when compressing, compressed bytes when
@@ -43,6 +44,7 @@ class Summary:
         tried_bits, tried_bytes: ideal size (bits) and content of all that the model coded, whether it was kept or
             zstandard was smaller (compressing only, else 0): a measure of the model alone.
         payload_bytes: bytes of the slots' payloads; the rest of compressed_bytes is headers, tables and checks.
+        effort: the same passes and what they took, and what came of drafts (decompressing only, else nothing).
         lost: what a salvage could not recover, ascending; empty without salvage, because damage then raises.
     """
 
@@ -59,6 +61,7 @@ class Summary:
     tried_bits: float = 0.0
     tried_bytes: int = 0
     payload_bytes: int = 0
+    effort: Effort = field(default_factory=Effort)
     lost: tuple[LostRange, ...] = field(default=())
 
     @property
@@ -89,10 +92,11 @@ class Tally:
     tried_bits: float = 0.0
     tried_bytes: int = 0
     payload_bytes: int = 0
+    effort: Effort = field(default_factory=Effort)
     lost: list[LostRange] = field(default_factory=list)
 
     def add_frame(self, head: FrameHead, passes: int, bits: float = 0.0) -> None:
-        """Count a frame that was written, or decoded."""
+        """Count a frame."""
         self.content_bytes += head.content_bytes
         self.frames += 1
         self.model_slots += head.count(Kind.MODEL)
@@ -102,6 +106,11 @@ class Tally:
         self.passes += passes
         self.ideal_bits += bits
         self.payload_bytes += sum(slot.payload_bytes for slot in head.slots)
+
+    def add_decoded(self, head: FrameHead, effort: Effort) -> None:
+        """Count a frame that was decoded."""
+        self.add_frame(head, effort.passes)
+        self.effort += effort
 
     def add_tried(self, bits: float, content_bytes: int) -> None:
         """Count what the model coded of a frame that was written."""

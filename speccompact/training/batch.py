@@ -1,17 +1,16 @@
 """What a network trains on at once: sequences without padding, each read as the codec reads a slot."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from speccompact.exact.transformer import START_TOKEN
 from speccompact.text.vocabulary import Vocabulary
-
-START_TOKEN = 0
-"""What the model reads before the first token of a sequence (EXACT.md sections 1 and 4.1)."""
 
 
 @dataclass(frozen=True)
@@ -30,10 +29,13 @@ class Batch:
     lengths: tuple[int, ...]
     content_bytes: int
 
-    def to(self, device: torch.device) -> "Batch":
-        """Return the batch on a device."""
-        inputs, targets = (part.to(device, non_blocking=True) for part in (self.inputs, self.targets))
-        return Batch(inputs, targets, self.lengths, self.content_bytes)
+    def to(self, device: torch.device) -> Self:
+        """Return the batch on a device, with all tensors that it has."""
+        parts = ((part.name, getattr(self, part.name)) for part in fields(self))
+        moved: dict[str, Any] = {
+            name: part.to(device, non_blocking=True) for name, part in parts if isinstance(part, Tensor)
+        }
+        return replace(self, **moved)
 
 
 def make_batch(sequences: Sequence[npt.NDArray[np.int32]], vocabulary: Vocabulary) -> Batch:

@@ -1,6 +1,7 @@
 """Bits per byte of held-out text, kind by kind: always the same slices, with the integers simulated."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -103,8 +104,27 @@ def evaluate(
     return result
 
 
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """What held-out text is measured in.
+
+    Attributes:
+        name: in words.
+        unit: behind a number.
+        better: "less" or "more".
+    """
+
+    name: str
+    unit: str
+    better: str
+
+
+BITS = Figure("bits", "bpb", "less")
+SETTLED = Figure("tokens per pass", "tokens/pass", "more")
+
+
 def changes(start: Mapping[str, float], now: Mapping[str, float]) -> dict[str, float]:
-    """Return by kind how much the bits have changed since the start, in percent; less is better."""
+    """Return by kind how much a figure has changed since the start, in percent."""
     return {kind: 100 * (now[kind] / first - 1) for kind, first in start.items() if kind in now and first > 0}
 
 

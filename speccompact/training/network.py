@@ -75,6 +75,18 @@ class Network(nn.Module):
         Returns:
             A float32 scalar, bits, differentiable in the trainable parameters.
         """
+        hidden, head = self.hidden(batch, rounding)
+        return code_length(hidden, head, batch.targets)
+
+    def hidden(self, batch: Batch, rounding: bool) -> tuple[Tensor, Tensor]:
+        """What the scores are products of.
+
+        Args:
+            batch, rounding: as for `bits`.
+
+        Returns:
+            (tokens, hidden) and (vocab, hidden).
+        """
         x = functional.embedding(batch.inputs, self.embed).float()
         positions = torch.cat([torch.arange(length) for length in batch.lengths]).to(x.device)
         angles = positions[:, None, None] * self._rates
@@ -84,7 +96,7 @@ class Network(nn.Module):
         hidden, head = _norm(x, self.config.rms_eps), self.head
         if rounding:
             hidden, head = rounded(hidden), rounded(head)
-        return code_length(hidden, head, batch.targets)
+        return hidden, head
 
     def fuse(self) -> None:
         """From now on compile what lies between matrix products into fused loops, where gradients are wanted.
@@ -102,6 +114,21 @@ class Network(nn.Module):
             for linear in (module for module in layer.modules() if isinstance(module, _Linear)):
                 for part, a, b in zip(linear.parts, linear.a, linear.b, strict=True):
                     found[f"layers.{i}.{part}"] = _to_numpy(a), _to_numpy(b)
+        return found
+
+    def weights(self) -> dict[str, npt.NDArray[np.float32]]:
+        """Return every weight where all are trained, as canonical tensors in the checkpoint's own basis.
+
+        Gains of norms are part of the weights that follow them, so that they are 1 here, and the output head is a
+        tensor of its own.
+        """
+        ones = np.ones(self.config.hidden, np.float32)
+        found = {"embed": _turned_back(self.embed), "norm": ones, "head": _turned_back(self.head)}
+        for i, layer in enumerate(self.layers):
+            prefix = f"layers.{i}"
+            found |= {f"{prefix}.attn_norm": ones, f"{prefix}.ffn_norm": ones}
+            for linear in (module for module in layer.modules() if isinstance(module, _Linear)):
+                found |= {f"{prefix}.{part}": _to_numpy(weight) for part, weight in linear.split()}
         return found
 
     def take_factors(self, adapter: Adapter) -> None:
@@ -205,6 +232,7 @@ class _Linear(nn.Module):
         for name in _TURNED.intersection(parts):
             self.register_buffer(f"turn_{name}", head if name == "v" else wide, persistent=False)
         loaded = [torch.from_numpy(tensors[f"{prefix}.{part}"].astype(np.float32)) for part in parts]
+        self._outputs = [len(part) for part in loaded]
         base = torch.cat([self._leave(part, i) for i, part in enumerate(loaded)])
         _keep(self, "base", self._enter(base).double().numpy(), rank is None)
         if rank is None:
@@ -229,6 +257,13 @@ class _Linear(nn.Module):
             return self._product(x, merged, rounding, fine_input)
         return functional.linear(x, base) + functional.linear(functional.linear(x, a), b)
 
+    def split(self) -> Iterator[tuple[str, Tensor]]:
+        """Yield the name and the weight of each part, in the checkpoint's basis; a turn undoes itself."""
+        with torch.no_grad():
+            weight = self.base if self.turn is None else _by_blocks(self.base, self.turn)
+            for i, (part, rows) in enumerate(zip(self.parts, torch.split(weight.float(), self._outputs), strict=True)):
+                yield part, self._leave(rows, i)
+
     def _beside(self, b: Tensor, part: int) -> Tensor:
         """Put the columns of one part where its rows of A are: B of all parts is block-diagonal."""
         rank = b.shape[1]
@@ -249,6 +284,11 @@ class _Linear(nn.Module):
         """Fold the rotation of the output into the rows."""
         turn: Tensor | None = getattr(self, f"turn_{self.parts[part]}", None)
         return weight if turn is None else _by_blocks(weight.T, turn).T
+
+
+def _turned_back(x: Tensor) -> npt.NDArray[np.float32]:
+    """Undo the rotation of rows; it is its own inverse."""
+    return rotate(x.detach().double().cpu().numpy()).astype(np.float32)
 
 
 def _to_numpy(x: Tensor) -> npt.NDArray[np.float32]:

@@ -3,10 +3,9 @@
 import queue
 import threading
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from speccompact.training.batch import Batch
-from speccompact.training.sampling import SequenceStream
 
 _AHEAD = 3  # steps
 _PATIENCE = 0.1  # seconds between two looks whether the reader is gone
@@ -15,13 +14,33 @@ Step = tuple[list[Batch], dict[str, Any], dict[str, int]]
 """Micro-batches, the state of the stream behind them, and the tokens of each kind up to there."""
 
 
+class Stream(Protocol):
+    """Batches without end, and where they come from; `sampling.SequenceStream` is one."""
+
+    def next_step(self) -> list[Batch]:
+        """Return the micro-batches of one step."""
+        ...
+
+    def state(self) -> dict[str, Any]:
+        """Return where the stream is, as JSON."""
+        ...
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on where another one was."""
+        ...
+
+    def consumed(self) -> dict[str, int]:
+        """Return by kind the tokens that batches have held so far."""
+        ...
+
+
 class Prefetcher:
     """Hands out what a stream gives, in order. A context manager; leaving it ends the thread.
 
     The stream belongs to the thread: nobody else may touch it meanwhile.
     """
 
-    def __init__(self, stream: SequenceStream) -> None:
+    def __init__(self, stream: Stream) -> None:
         self._stream = stream
         self._ready: queue.Queue[Step | BaseException] = queue.Queue(_AHEAD)
         self._gone = threading.Event()

@@ -13,7 +13,9 @@ from typing import Any
 import torch
 
 from speccompact.modelstore.storefiles import commit, temporary
+from speccompact.training.corpus import Corpus
 from speccompact.training.corpusfiles import CorpusFile
+from speccompact.training.draftoptions import DraftOptions
 from speccompact.training.trainoptions import TrainOptions
 
 FORMAT = 1
@@ -59,6 +61,14 @@ def list_files(files: Sequence[CorpusFile]) -> list[dict[str, Any]]:
     ]
 
 
+def texts(corpus: Corpus, shares: Mapping[str, float]) -> dict[str, Any]:
+    """Return what a run has read."""
+    return {
+        "corpus": {"sha256": corpus.digest(), "shares": dict(shares), "files": list_files(corpus.files)},
+        "held_out": {"sha256": corpus.held_digest(), "files": list_files(corpus.held_files)},
+    }
+
+
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """Write a JSON file that appears whole or not at all.
 
@@ -80,19 +90,47 @@ def averaging_command(options: TrainOptions, model: str, adapters: int) -> str:
 
 def command_line(options: TrainOptions, model: str, *, held_out: bool, start: bool) -> str:
     """Return the command of a run, with CORPUS, HELD_OUT, START and OUT where the user's own files were."""
-    words = ["speccompact train adapter --corpus CORPUS --output OUT --model", shlex.quote(model)]
-    if held_out:
-        words.append("--held-out HELD_OUT")
+    words = _beginning("adapter", model, held_out)
     if start:
         words.append("--start START")
     words.append("--full" if options.rank is None else f"--rank {options.rank} --alpha {options.strength!r}")
-    words += [f"--mix {shlex.quote(kind)}={weight!r}" for kind, weight in sorted(options.mix.items())]
+    words += [*_shared(options), f"--rounding-from {options.rounding_from!r}"]
+    return " ".join(words + (["--compile"] if options.compile else []))
+
+
+def drafter_command_line(options: DraftOptions, model: str, *, held_out: bool, labels: bool) -> str:
+    """Return the command of a run that trains a drafter, in the same way, with LABELS for the file of those."""
+    own = options.own_settings()
+    return own_command_line(options.run, model, what="drafter", own=own, held_out=held_out, labels=labels)
+
+
+def own_command_line(
+    options: TrainOptions, model: str, *, what: str, own: Mapping[str, Any], held_out: bool, labels: bool
+) -> str:
+    """Return the command of a run of `train` WHAT, of which some options are its own; empty ones are left out."""
+    words = _beginning(what, model, held_out)
+    if labels:
+        words.append("--labels LABELS")
+    for name, value in own.items():
+        if isinstance(value, bool):
+            words += [f"--{name}"] if value else []
+        elif value != "":
+            words.append(f"--{name} {value}")
+    return " ".join(words + _shared(options))
+
+
+def _beginning(what: str, model: str, held_out: bool) -> list[str]:
+    words = [f"speccompact train {what} --corpus CORPUS --output OUT --model", shlex.quote(model)]
+    return [*words, "--held-out HELD_OUT"] if held_out else words
+
+
+def _shared(options: TrainOptions) -> list[str]:
     schedule = options.schedule()
-    words += [
+    return [
+        *(f"--mix {shlex.quote(kind)}={weight!r}" for kind, weight in sorted(options.mix.items())),
         f"--tokens {options.tokens}",
         f"--learning-rate {options.learning_rate!r}",
         f"--warm-up {schedule.warm_up}",
-        f"--rounding-from {options.rounding_from!r}",
         f"--length {options.length}",
         f"--short-share {options.short_share!r}",
         f"--batch {options.batch}",
@@ -103,6 +141,4 @@ def command_line(options: TrainOptions, model: str, *, held_out: bool, start: bo
         f"--seed {options.seed}",
         f"--device {options.device}",
         f"--threads {options.threads}",
-        *(["--compile"] if options.compile else []),
     ]
-    return " ".join(words)

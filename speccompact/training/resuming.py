@@ -15,8 +15,14 @@ from speccompact.training.trainoptions import refuse_changes
 from speccompact.training.trainstate import peek_state
 
 
-def choose_checkpoint(folder: Path, schedule: Schedule, settings: Mapping[str, Any]) -> Path:
+def choose_checkpoint(folder: Path, schedule: Schedule, settings: Mapping[str, Any], *, fixed: bool = False) -> Path:
     """Return the checkpoint from which a run with this plan goes on.
+
+    Args:
+        folder: of the run.
+        schedule: the plan.
+        settings: what must not have changed.
+        fixed: whether every step depends on how long the run is, so that it cannot be made longer or shorter.
 
     Raises:
         ArgumentError: there is none, a setting differs, or the run cannot have that many tokens.
@@ -28,6 +34,11 @@ def choose_checkpoint(folder: Path, schedule: Schedule, settings: Mapping[str, A
     refuse_changes(state.settings, settings)
     if state.total == schedule.tokens:
         return last
+    if fixed:
+        raise ArgumentError(
+            f"tokens is {schedule.tokens}, but the run was planned for {state.total}, and its loss goes by where in "
+            f"the run a step is; start anew in another folder, or go on with what it was"
+        )
     same_until = min(schedule.branch, replace(schedule, tokens=state.total).branch)
     if state.step <= same_until:
         return last

@@ -6,22 +6,20 @@ passes of the network, where what the step has done so far can be dropped.
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from speccompact.errors import ArgumentError, LimitError
-from speccompact.modelstore.adapterfile import Adapter
 from speccompact.shortage import memory_errors
 from speccompact.training.batch import Batch
-from speccompact.training.evaluation import evaluate, mean_change
-from speccompact.training.metrics import MetricsFile
-from speccompact.training.network import Network
-from speccompact.training.prefetch import Prefetcher, Step
-from speccompact.training.sampling import SequenceStream
+from speccompact.training.evaluation import Figure, mean_change
+from speccompact.training.metrics import Line, MetricsFile
+from speccompact.training.prefetch import Prefetcher, Step, Stream
 from speccompact.training.schedule import Schedule
 from speccompact.training.trainstate import RunState, save_state
 
@@ -44,22 +42,74 @@ class Report:
         stage: "reading", "evaluating", "evaluated" (once each time) or "training".
         tokens: seen so far.
         total: of the whole run.
-        bits: per token of the last step, or None before the first.
-        change: of the held-out bits against the untuned model, in percent, a mean over the kinds; None before any.
+        loss: per token of the last step, or None before the first.
+        change: of what is measured on held-out text, against the start, in percent, a mean over the kinds; None before
+            any.
         tokens_per_second: of the last step.
         seconds_left: of the whole run, or None where unknown.
+        figure: what is measured on held-out text; None where nothing is.
     """
 
     stage: str
     tokens: int
     total: int
-    bits: float | None
+    loss: float | None
     change: float | None
     tokens_per_second: float | None
     seconds_left: float | None
+    figure: Figure | None = None
 
 
 Watch = Callable[[Report], None]
+
+
+def pausing(stopping: Callable[[], bool]) -> Callable[[], None]:
+    """Return what is called between the passes of a network behind the last step, whose checkpoint is written.
+
+    Args:
+        stopping: whether somebody wants the run to end; then `Interrupted` is raised.
+    """
+
+    def pause() -> None:
+        if stopping():
+            raise Interrupted
+
+    return pause
+
+
+class Subject(Protocol):
+    """What is trained, and how it is measured."""
+
+    @property
+    def network(self) -> nn.Module:
+        """What holds the trainable parameters, on their device."""
+        ...
+
+    @property
+    def loss_name(self) -> str:
+        """What the loss is called in the metrics."""
+        ...
+
+    @property
+    def figure(self) -> Figure:
+        """What is measured."""
+        ...
+
+    def begin(self) -> None:
+        """Go from what is measured first to what is trained; called once, in a new run."""
+        ...
+
+    def loss(self, batch: Batch, step: int) -> Tensor:
+        """Return the loss at a step (from 0), summed over the tokens of a batch: a scalar."""
+        ...
+
+    def conditions(self, step: int) -> Line:
+        """Return what else the metrics say of a step (from 0)."""
+        ...
+
+    def measure(self, pause: Callable[[], None]) -> dict[str, float]:
+        """Return a figure for each kind of held-out text; `pause` is called before every batch, and may raise."""
+        ...
 
 
 def make_optimiser(network: nn.Module, learning_rate: float) -> torch.optim.AdamW:
@@ -72,15 +122,13 @@ class Trainer:
 
     def __init__(
         self,
-        network: Network,
+        subject: Subject,
         optimiser: torch.optim.Optimizer,
-        stream: SequenceStream,
-        measured: Mapping[str, Sequence[Batch]],
+        stream: Stream,
         schedule: Schedule,
         state: RunState,
         folder: Path,
         *,
-        start: Adapter | None,
         evaluation_steps: int,
         checkpoint_seconds: float,
         watch: Watch,
@@ -89,28 +137,26 @@ class Trainer:
         """Take over what a run consists of.
 
         Args:
-            network: on its device, with the parameters of `state`.
-            optimiser: of its parameters, with the moments of `state`.
+            subject: its network with the parameters of `state`.
+            optimiser: of these parameters, with the moments of `state`.
             stream: where `state` says.
-            measured: what each kind is measured with.
             schedule: the plan.
             state: where the run is; changed as it goes on.
             folder: for checkpoints and metrics.
-            start: the adapter that a new run starts from, after the model without it was measured.
             evaluation_steps: steps between two evaluations.
             checkpoint_seconds: between two checkpoints.
             watch: told how far the run is.
             stopping: whether somebody wants the run to end.
         """
-        self._network, self._optimiser = network, optimiser
-        self._stream, self._measured = stream, measured
-        self._schedule, self.state, self._start = schedule, state, start
+        self._subject, self._optimiser, self._stream = subject, optimiser, stream
+        self._network = subject.network
+        self._schedule, self.state = schedule, state
         self._folder, self._metrics = folder, MetricsFile(folder / "metrics.jsonl")
         self._evaluation_steps, self._checkpoint_seconds = evaluation_steps, checkpoint_seconds
         self._watch, self._stopping = watch, stopping
-        self._device = next(network.parameters()).device
+        self._device = next(self._network.parameters()).device
         self._began, self._first_step, self._spent = time.monotonic(), state.step, state.seconds
-        self._bits: float | None = None
+        self._loss: float | None = None
         self._rate: float | None = None
 
     def run(self) -> None:
@@ -139,8 +185,8 @@ class Trainer:
             while True:
                 if self._is_due():
                     self._evaluate()
-                    if self._start is not None and self.state.step == 0:
-                        self._network.take_factors(self._start)
+                    if self.state.step == 0:
+                        self._subject.begin()
                 if self.state.step == self._schedule.branch:
                     self._save(BRANCH)
                 if self.state.step >= self._schedule.steps:
@@ -154,19 +200,19 @@ class Trainer:
         """Do one step."""
         state, schedule = self.state, self._schedule
         batches, stream, tokens_by_kind = step
-        rounding, rate = schedule.rounding(state.step), schedule.rate(state.step)
+        rate = schedule.rate(state.step)
         began = time.monotonic()
         tokens = sum(len(batch.targets) for batch in batches)
-        bits = torch.zeros((), device=self._device)
+        total = torch.zeros((), device=self._device)
         for batch in batches:
             self._pause("training")
             with torch.autocast(self._device.type, torch.bfloat16):
-                loss = self._network.bits(batch.to(self._device), rounding) / tokens
+                loss = self._subject.loss(batch.to(self._device), state.step) / tokens
             loss.backward()  # type: ignore[no-untyped-call]
-            bits += loss.detach()
+            total += loss.detach()
         gradient = float(nn.utils.clip_grad_norm_(self._network.parameters(), _CLIP))
-        self._bits = float(bits)
-        if not (math.isfinite(self._bits) and math.isfinite(gradient)):
+        self._loss = float(total)
+        if not (math.isfinite(self._loss) and math.isfinite(gradient)):
             raise ArgumentError(
                 f"learning_rate is {schedule.learning_rate}, and with it the loss is not finite any more at step "
                 f"{state.step}; the last checkpoint is kept; start anew with a lower one"
@@ -182,10 +228,10 @@ class Trainer:
             {
                 "step": state.step,
                 "tokens": state.step * schedule.batch,
-                "bits": self._bits,
+                self._subject.loss_name: self._loss,
                 "learning_rate": rate,
                 "gradient": gradient,
-                "rounding": rounding,
+                **self._subject.conditions(state.step - 1),
                 "tokens_per_second": round(self._rate, 1),
             }
         )
@@ -198,7 +244,7 @@ class Trainer:
         return step % self._evaluation_steps == 0 or step >= self._schedule.steps
 
     def _evaluate(self) -> None:
-        result = evaluate(self._network, self._measured, self._device, lambda: self._pause("evaluating"))
+        result = self._subject.measure(lambda: self._pause("evaluating"))
         self.state.evaluations.append((self.state.step, result))
         tokens = self.state.step * self._schedule.batch
         self._metrics.append({"step": self.state.step, "tokens": tokens, "held_out": result})
@@ -215,7 +261,9 @@ class Trainer:
         left = (time.monotonic() - self._began) / done * (steps - step) if done else None
         change = mean_change(evaluations[0][1], evaluations[-1][1]) if evaluations else None
         batch = self._schedule.batch
-        self._watch(Report(stage, step * batch, steps * batch, self._bits, change, self._rate, left))
+        self._watch(
+            Report(stage, step * batch, steps * batch, self._loss, change, self._rate, left, self._subject.figure)
+        )
 
     def _save(self, name: str) -> None:
         self.state.seconds = round(self._spent + time.monotonic() - self._began, 1)

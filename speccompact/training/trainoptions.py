@@ -153,7 +153,7 @@ def refuse_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
         if before.get(name) != value:
             if name == "stream_version":
                 what = f"is {value} in this release, and the run began with {before.get(name)}"
-            elif name in ("corpus", "held_out", "model", "start"):
+            elif name in ("corpus", "held_out", "model", "start", "labels"):
                 what = "has changed since the run began"
             else:
                 what = f"is {value}, but the run began with {before.get(name)}"

@@ -5,6 +5,7 @@ Commit point: the rename of the finished file. Before it, the checkpoint that wa
 
 import json
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from torch import nn
 from speccompact.errors import ModelError
 from speccompact.modelstore.adapterfile import CHECKPOINT_KEY
 from speccompact.modelstore.safetensors import SafetensorsFile
-from speccompact.modelstore.storefiles import commit, temporary
+from speccompact.modelstore.storefiles import write_whole
 
 _MOMENTS = ("exp_avg", "exp_avg_sq")
 
@@ -55,11 +56,7 @@ def save_state(path: Path, state: RunState, network: nn.Module, optimiser: torch
         for moment in _MOMENTS:
             if moment in optimiser.state[parameter]:
                 tensors[f"{moment}.{name}"] = optimiser.state[parameter][moment].float().cpu().contiguous()
-    with temporary(path.parent) as place:
-        mode = place.stat().st_mode
-        save_file(tensors, place, {CHECKPOINT_KEY: json.dumps(vars(state))})
-        place.chmod(mode)  # the library's files are private
-        commit(place, path)
+    write_whole(path, partial(save_file, tensors, metadata={CHECKPOINT_KEY: json.dumps(vars(state))}))
 
 
 def peek_state(path: Path) -> RunState:

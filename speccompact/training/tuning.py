@@ -10,14 +10,15 @@
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from speccompact.errors import ArgumentError, ModelError
+from speccompact.errors import ArgumentError
 from speccompact.modelstore.adapterfile import ADAPTER_NAME, Adapter, read_adapter, tensor_file, write_adapter
 from speccompact.modelstore.checkpoints import Checkpoint
 from speccompact.modelstore.download import Progress, file_sha256, no_progress
@@ -29,17 +30,26 @@ from speccompact.options import Options
 from speccompact.text.tokenizer import Tokenizer
 from speccompact.text.vocabulary import Vocabulary
 from speccompact.training import provenance
-from speccompact.training.corpus import Corpus, mixture, open_corpus
-from speccompact.training.curves import draw, require_plots
-from speccompact.training.evaluation import results, short_measures, slices
-from speccompact.training.folders import require_folder, require_place
-from speccompact.training.metrics import Line, MetricsFile
+from speccompact.training.batch import Batch
+from speccompact.training.conduct import (
+    Material,
+    Remark,
+    carry_out,
+    check_run,
+    measured_slices,
+    open_material,
+    unremarked,
+)
+from speccompact.training.curves import draw
+from speccompact.training.evaluation import BITS, evaluate, results
+from speccompact.training.metrics import Line
 from speccompact.training.network import Network
-from speccompact.training.resuming import choose_checkpoint, refuse_occupied, require_run
-from speccompact.training.sampling import Cutter, SequenceStream
-from speccompact.training.trainer import Report, Trainer, Watch, make_optimiser
+from speccompact.training.resuming import choose_checkpoint
+from speccompact.training.sampling import SequenceStream
+from speccompact.training.schedule import Schedule
+from speccompact.training.trainer import Report, Watch, make_optimiser
 from speccompact.training.trainoptions import TrainOptions
-from speccompact.training.trainstate import RunState, load_state
+from speccompact.training.trainstate import RunState
 
 CURVES, PROVENANCE = "curves.png", "provenance.json"
 
@@ -98,16 +108,12 @@ def check_first(
         ModelError: `start` is no adapter.
         OSError: a folder or a file is missing, or `out` cannot be written.
     """
-    require_plots()
+    check_run(corpus_folder, out, held_out=held_out, resume=resume)
     device = torch.device(check_device(Options(device=options.device)))
     if options.compile and device.type == "cpu":
         _require_compiler()
     if start is not None and options.rank is None:
         raise ArgumentError("start is an adapter; leave it out, or train one")
-    for folder in (corpus_folder, *([held_out] if held_out is not None else [])):
-        require_folder(folder)
-    require_place(out)
-    (require_run if resume else refuse_occupied)(out)
     if start is not None:
         _read_start(start, options)
     return device
@@ -125,7 +131,7 @@ def tune(
     resume: bool = False,
     watch: Watch,
     stopping: Callable[[], bool],
-    remark: Callable[[str], None] = lambda words: None,
+    remark: Remark = unremarked,
 ) -> Tuned:
     """Train, and write the results.
 
@@ -160,11 +166,10 @@ def tune(
     first = _read_start(start, options, base_digest) if start is not None else None
     watch(Report("reading", 0, options.tokens, None, None, None, None))
     tokenizer = Tokenizer(base.tokenizer, Vocabulary(base.tokenizer.token_bytes(), base.tokenizer.special_ids))
-    corpus = open_corpus(corpus_folder, held_out, tokenizer, options.length, options.measured_length)
-    shares = mixture(corpus.training, options.mix)
+    material = open_material(corpus_folder, held_out, tokenizer, options)
     same = {
-        "corpus": corpus.digest(),
-        "held_out": corpus.held_digest(),
+        "corpus": material.corpus.digest(),
+        "held_out": material.corpus.held_digest(),
         "model": base_digest,
         "start": file_sha256(tensor_file(start)) if start is not None else None,
     } | options.settings()
@@ -174,60 +179,55 @@ def tune(
     if options.compile:
         network.fuse()
     optimiser = make_optimiser(network, options.learning_rate)
-    cutter = Cutter(tokenizer)
-    measured = slices(
-        corpus.held_out,
-        cutter,
-        length=options.measured_length,
-        micro_batch=options.passed_at_once,
-        tokens=options.evaluate_tokens,
+    measured = measured_slices(material, options, remark)
+    subject = _Tuning(network, options.schedule(), measured, first, device)
+    stream = SequenceStream(material.corpus.training, material.shares, material.cutter, options.sampling())
+    state, lines, parts = carry_out(
+        out, subject, optimiser, stream, options, same, chosen, watch=watch, stopping=stopping, remark=remark
     )
-    for words in options.schedule().remarks() + short_measures(measured):
-        remark(words)
-    if not any(measured.values()):
-        raise ArgumentError("held_out text is needed to measure with, and what is held out is no text")
-    stream = SequenceStream(corpus.training, shares, cutter, options.sampling())
-    state = RunState(0, options.tokens, same, stream.state(), stream.consumed(), [], 0.0)
-    out.mkdir(parents=True, exist_ok=True)
-    metrics = MetricsFile(out / "metrics.jsonl")
-    if chosen is not None:
-        state = load_state(chosen, network, optimiser)
-        if state.total != options.tokens:
-            remark(f"the run was to have {state.total} tokens; it goes on at {state.step * options.batch}")
-        state.total = options.tokens
-        try:
-            stream.restore(state.stream)
-        except (AttributeError, LookupError, TypeError, ValueError):
-            raise ModelError(f"{chosen}: damaged checkpoint: its place in the corpus makes no sense") from None
-    conditions = {"tokens": options.tokens} | provenance.conditions(device, options)
-    metrics.resume(state.step if chosen is not None else -1, conditions)
-    trainer = Trainer(
-        network,
-        optimiser,
-        stream,
-        measured,
-        options.schedule(),
-        state,
-        out,
-        start=first,
-        evaluation_steps=options.evaluation_steps,
-        checkpoint_seconds=60 * options.checkpoint_minutes,
-        watch=watch,
-        stopping=stopping,
-    )
-    trainer.run()
 
     adapter = None
     if options.rank is not None:
         adapter = out / ADAPTER_NAME
         write_adapter(adapter, Adapter(options.rank, network.scale, base_digest, network.factors(), {}), dtype="I8")
-    lines, parts = metrics.read()
-    draw(out / CURVES, lines)
+    draw(out / CURVES, lines, "bits", "bits per token, training", BITS)
     tokens = state.step * options.batch
     tuned = Tuned(adapter, tokens, state.evaluations[0][1], state.evaluations[-1][1], state.seconds)
     model = {"name": base_name, "fingerprint": base_digest}
-    provenance.write_json(out / PROVENANCE, _provenance(tuned, corpus, shares, state, options, model, parts))
+    provenance.write_json(out / PROVENANCE, _provenance(tuned, material, state, options, model, parts))
     return tuned
+
+
+class _Tuning:
+    """The subject of a run: adapters, or every weight, by the bits of the text."""
+
+    loss_name, figure = "bits", BITS
+
+    def __init__(
+        self,
+        network: Network,
+        schedule: Schedule,
+        measured: Mapping[str, Sequence[Batch]],
+        start: Adapter | None,
+        device: torch.device,
+    ) -> None:
+        self.network = network
+        self._tuned, self._schedule, self._measured = network, schedule, measured
+        self._start, self._device = start, device
+
+    def begin(self) -> None:
+        """Put the adapter in that the run starts from: the model without it is what results are compared with."""
+        if self._start is not None:
+            self._tuned.take_factors(self._start)
+
+    def loss(self, batch: Batch, step: int) -> Tensor:
+        return self._tuned.bits(batch, self._schedule.rounding(step))
+
+    def conditions(self, step: int) -> Line:
+        return {"rounding": self._schedule.rounding(step)}
+
+    def measure(self, pause: Callable[[], None]) -> dict[str, float]:
+        return evaluate(self._tuned, self._measured, self._device, pause)
 
 
 def _read_start(path: Path, options: TrainOptions, base_digest: str | None = None) -> Adapter:
@@ -249,13 +249,13 @@ def _require_compiler() -> None:
 
 def _provenance(
     tuned: Tuned,
-    corpus: Corpus,
-    shares: dict[str, float],
+    material: Material,
     state: RunState,
     options: TrainOptions,
     model: dict[str, str],
     parts: list[Line],
 ) -> dict[str, Any]:
+    corpus = material.corpus
     return {
         "format": provenance.FORMAT,
         "command": provenance.command_line(
@@ -265,12 +265,7 @@ def _provenance(
         "start_sha256": state.settings.get("start"),
         "settings": {"tokens": options.tokens} | options.settings(),
         "parts": parts,
-        "corpus": {
-            "sha256": corpus.digest(),
-            "shares": shares,
-            "files": provenance.list_files(corpus.files),
-        },
-        "held_out": {"sha256": corpus.held_digest(), "files": provenance.list_files(corpus.held_files)},
+        **provenance.texts(corpus, material.shares),
         "result": tuned.to_json()
         | {
             "steps": state.step,

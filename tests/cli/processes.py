@@ -1,14 +1,18 @@
-"""The command line as processes of their own."""
+"""The command line as a function, and as processes of their own."""
 
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.source_tree import ROOT
 
 SECONDS = 300
 """A command that takes longer than this hangs."""
+
+Run = Callable[..., tuple[int, bytes, str]]
+"""A command in this process: its arguments to exit code, output and remarks."""
 
 
 def own_environment() -> dict[str, str]:

@@ -1,6 +1,5 @@
 """Every command and option, in one process, with a model that is none."""
 
-import hashlib
 import json
 import os
 import re
@@ -11,38 +10,15 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import click
-import numpy as np
 import pytest
 
-from speccompact.modelstore.adapterfile import write_adapter
-from speccompact.modelstore.store import StoredModel
-from speccompact_cli.main import program, run
+from speccompact_cli.exit_codes import USAGE
+from speccompact_cli.main import program
+from tests.cli.processes import Run
 from tests.fakes import FakeEngines, prose
 from tests.source_tree import ROOT
-from tests.tiny_adapter import tiny_adapter
-from tests.tiny_gguf import tiny_llama, write_safetensors
 
 TEXT = prose(20_000)
-Run = Callable[..., tuple[int, bytes, str]]
-
-
-@pytest.fixture
-def call(
-    fake_engines: FakeEngines,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsysbinary: pytest.CaptureFixture[bytes],
-) -> Run:
-    """Run the command line in a folder of its own: exit code, output, remarks."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SPECCOMPACT_HOME", str(tmp_path / "store"))
-
-    def call(*arguments: str) -> tuple[int, bytes, str]:
-        code = run(arguments)
-        captured = capsysbinary.readouterr()
-        return code, captured.out, captured.err.decode()
-
-    return call
 
 
 @pytest.fixture
@@ -72,6 +48,8 @@ def test_short_memory_while_decoding_names_the_need(
     assert (code, "up to 3.8 GB" in said, "--parallel" in said, "level" in said) == (5, True, False, False)
     code, _, said = call("verify", "--parallel", "3", "text.txt.spc")
     assert (code, "--parallel 3 takes that 3 times" in said) == (5, True)
+    code, _, said = call("inspect", "--stats", "text.txt.spc")
+    assert (code, "up to 3.8 GB" in said) == (5, True)
 
 
 def test_there_and_back(call: Run, text: Path) -> None:
@@ -230,70 +208,6 @@ def test_inspect_gives_programs_the_name_itself(call: Run, text: Path) -> None:
     assert json.loads(call("inspect", "--json", "a\nb.spc")[1])["path"] == "a\nb.spc"
 
 
-def test_pull_tells_the_licence_and_what_is_there(call: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def found(_name: str, *, progress: object) -> StoredModel:
-        return StoredModel(bytes(32), tmp_path, 195_000_000, ("smollm2-135m",), "")
-
-    monkeypatch.setattr("speccompact.modelstore.pull.pull", found)
-    code, _, said = call("models", "pull", "smollm2-135m")
-    assert (code, "there already" in said, "weights Apache-2.0" in said) == (0, True, True)
-
-
-def test_convert_merges_an_adapter(call: Run, tmp_path: Path) -> None:
-    tiny_llama().write(tmp_path / "base.gguf")
-    write_adapter(tmp_path / "logs.safetensors", tiny_adapter())
-    assert call("models", "convert", "base.gguf")[0] == 0
-    code, _, said = call("models", "convert", "base.gguf", "--adapter", "logs.safetensors")
-    assert (code, said.startswith("logs: ")) == (0, True)
-    assert call("models", "convert", "base.gguf", "--adapter", "logs.safetensors", "--name", "other")[0] == 0
-    models = {row["name"]: row for row in json.loads(call("models", "list", "--json")[1])}
-    assert models["base"]["digest"] != models["logs"]["digest"] == models["other"]["digest"]
-    digest = hashlib.sha256((tmp_path / "logs.safetensors").read_bytes()).hexdigest()
-    assert models["logs"]["source"] == f"base.gguf + logs.safetensors {digest[:8]}"
-    code, _, said = call("models", "convert", "base.gguf", "--adapter", "base.gguf")
-    assert (code, "base.gguf" in said) == (4, True)
-    code, _, said = call("models", "convert", "base.gguf", "--name", "smollm2-135m")
-    assert (code, "choose another with --name" in said) == (2, True)
-
-
-def test_a_tuned_model_is_moved_and_removed(call: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tiny_llama().write(tmp_path / "base.gguf")
-    (tmp_path / "tuned").mkdir()
-    write_adapter(tmp_path / "tuned" / "adapter.safetensors", tiny_adapter())
-    assert call("models", "convert", "base.gguf", "--adapter", "tuned/adapter.safetensors", "-v")[2].startswith(
-        "base.gguf: convert\ntuned: "
-    )
-    path = call("models", "path", "tuned")[1].decode().strip()
-    digest = Path(path).stem
-    assert call("models", "path", digest[:16])[1].decode().strip() == path
-    assert " base.gguf + tuned " in call("models", "list")[1].decode()
-    monkeypatch.setenv("SPECCOMPACT_HOME", str(tmp_path / "elsewhere"))
-    for there in ("", "there already, "):
-        code, _, said = call("models", "import", path, "--name", "ours")
-        assert (code, said.startswith(f"ours: {there}"), digest[:16] in said) == (0, True, True)
-    code, _, said = call("models", "import", path, "--name", "smollm2-135m")
-    assert (code, "choose another with --name" in said) == (2, True)
-    code, _, said = call("models", "import", "base.gguf")
-    assert (code, said.startswith("speccompact: base.gguf: ")) == (4, True)
-    assert call("models", "import", "absent")[0] == 1
-    assert call("models", "import", path, "--name", "alias")[0] == 0
-    code, _, said = call("models", "remove", "ours", "nosuch")
-    assert (code, said.splitlines()[0]) == (4, f"ours: name removed; the model, digest {digest[:16]}, is still alias")
-    assert "no model 'nosuch'" in said
-    code, _, said = call("models", "remove", "alias")
-    assert (code, f"archives made with it need the digest {digest[:16]} again" in said) == (0, True)
-    assert call("models", "path", digest[:16])[0] == 4
-
-
-def test_a_checkpoint_of_training_is_no_adapter(call: Run, tmp_path: Path) -> None:
-    tiny_llama().write(tmp_path / "base.gguf")
-    write_safetensors(tmp_path / "last.safetensors", {"x": np.zeros(2, np.float32)}, {"speccompact.training": "{}"})
-    code, _, said = call("models", "convert", "base.gguf", "--adapter", "last.safetensors")
-    assert (code, "checkpoint of training; use adapter.safetensors beside it" in said) == (4, True)
-    code, _, said = call("models", "convert", "base.gguf", "--adapter", "absent.safetensors")
-    assert (code, said) == (1, "speccompact: absent.safetensors: No such file or directory\n")
-
-
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -347,12 +261,16 @@ def test_inspect_for_people(call: Run, text: Path) -> None:
         assert any(words in line for line in lines), words
 
 
-def test_models_for_people_and_programs(call: Run, tmp_path: Path) -> None:
-    code, out, _ = call("models", "list")
-    assert (code, "smollm2-135m" in out.decode(), "not pulled" in out.decode()) == (0, True, True)
-    entry = json.loads(call("models", "list", "--json")[1])[0]
-    assert (entry["name"], entry["path"]) == ("smollm2-135m", None)
-    assert call("models", "path")[:2] == (0, f"{tmp_path / 'store'}\n".encode())
+def test_inspect_tells_of_drafts_on_request(call: Run, text: Path) -> None:
+    assert call("compress", "text.txt")[0] == 0
+    code, out, _ = call("inspect", "--stats", "text.txt.spc")
+    assert code == 0
+    assert re.search(r"\d+ tokens in \d+ passes: \d+\.\d\d tokens per pass", out.decode())
+    effort = json.loads(call("inspect", "--stats", "--json", "text.txt.spc")[1])["effort"]
+    assert set(effort) == {"passes", "target_s", "draft_s", "drafts", "notes"}
+    assert "effort" not in json.loads(call("inspect", "--json", "text.txt.spc")[1])
+    code, _, said = call("inspect", "--stats", "-")
+    assert (code, "name one" in said) == (2, True)
 
 
 def test_bench_keeps_its_contract(call: Run, text: Path) -> None:
@@ -383,3 +301,21 @@ def test_the_version(call: Run) -> None:
     code, out, _ = call("--version")
     assert code == 0
     assert re.fullmatch(rb"speccompact (\d+\.\d+\.\d+|not installed)\n", out)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["inspect", "--drafter=none"], "--drafter is about decoding; inspect decodes with --stats alone"),
+        (["inspect", "--drafter-file=x"], "--drafter-file is about decoding"),
+        (["inspect", "-T1"], "--threads is about decoding"),
+        (["inspect", "--device=cpu"], "--device is about decoding"),
+        (["inspect", "--stats", "--drafter=none", "--drafter-file=x"], '--drafter-file is "x", but the drafter none'),
+        (["verify", "--drafter=suffix", "--drafter-file=x"], '--drafter-file is "x", but the drafter suffix has no'),
+    ],
+)
+def test_options_without_effect_are_refused(call: Run, text: Path, more: list[str], message: str) -> None:
+    call("compress", "-q", "-1", "text.txt")
+    code, out, said = call(*more, "text.txt.spc")
+    assert (code, out) == (USAGE, b"")
+    assert message in said

@@ -120,3 +120,20 @@ def test_a_kill_at_any_moment_leaves_the_old_file_or_the_whole_new_one(
         assert (tmp_path / "out").read_bytes() in (b"old", new)
     left = {name for name in os.listdir(tmp_path) if not name.startswith(".speccompact-")}
     assert left == {"text", "text.spc", "out"}
+
+
+def test_drafters_and_what_they_came_to(environment: dict[str, str], tmp_path: Path) -> None:
+    text = babble(3000, 4).encode()
+    (tmp_path / "x").write_bytes(text)
+    assert outcome(spawn(environment, "compress", "-q", *MODEL[:4], "x", cwd=tmp_path))[0] == 0
+    for drafter in ("none", "suffix", "block"):
+        running = ("-q", "-T", "1", "--drafter", drafter, "x.spc")
+        code, out, said = outcome(spawn(environment, "decompress", "-c", "--stats", *running, cwd=tmp_path))
+        assert (code, out) == (0, text)
+        assert "tokens per pass" in said
+        assert ("drafted tokens were right" in said) == (drafter != "none")
+        assert ("suffix drafts in place of block" in said) == (drafter == "block")
+    assert outcome(spawn(environment, "verify", "-q", "-T", "1", "--drafter", "hybrid", "x.spc", cwd=tmp_path))[0] == 0
+    code, _, said = outcome(spawn(environment, "verify", "--drafter", "oracle", "x.spc", cwd=tmp_path))
+    assert code == 2
+    assert "suffix" in said

@@ -3,14 +3,16 @@
 import json
 import signal
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from speccompact.training.evaluation import SETTLED
 from speccompact.training.trainer import Report
 from speccompact_cli.exit_codes import FAILURE, MODEL, SIGNAL_BASE, SUCCESS, USAGE
 from speccompact_cli.main import run
-from speccompact_cli.train_cmd import StopRequest, progress_fields
+from speccompact_cli.train_common import StopRequest, progress_fields
 from tests.cli.processes import outcome, own_environment, spawn
 from tests.tiny_corpus import write_home
 
@@ -38,7 +40,7 @@ def test_train_then_convert(
     assert run(arguments(home, tmp_path / "out")) == SUCCESS
     said = capsys.readouterr()
     assert [line.split()[0] for line in said.out.splitlines()] == ["kind", "logs", "prose", "text", "mean"]
-    assert "1024 tokens: held-out text" in said.err
+    assert "1024 tokens: held-out bits " in said.err
     assert "the integers of the exact model will not be simulated: the run has only 4 steps" in said.err
     assert (
         "there are few tokens to measure with, so that changes are rough: logs (128), prose (128), text (" in said.err
@@ -184,5 +186,7 @@ def test_progress_line() -> None:
     first = Report("reading", 0, 1000, None, None, None, None)
     assert progress_fields(first) == ["reading    0%", "0/1000 tokens"]
     later = Report("training", 500, 1000, 2.5, -3.0, 120.0, 75.0)
-    fields = ["training   50%", "1:15 left", "held-out -3.00 %", "2.500 bits/token", "120 tokens/s", "500/1000 tokens"]
+    fields = ["training   50%", "1:15 left", "held-out -3.00 %", "loss 2.500", "120 tokens/s", "500/1000 tokens"]
     assert progress_fields(later) == fields
+    fields[2] = "held-out tokens per pass -3.00 %"
+    assert progress_fields(replace(later, figure=SETTLED)) == fields

@@ -1,7 +1,9 @@
 """What a slot becomes depends on its symbols alone: not on threads, company, order, windows, kernels or drafts."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -9,16 +11,27 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from speccompact.codec import Codec
 from speccompact.entropy.cdf import Tiling
 from speccompact.exact.cache import Cache, Rows, Span
 from speccompact.exact.transformer import Transformer, choose_kernels
 from speccompact.memory.predictor import Asked, Predictor
-from speccompact.options import Kernels
+from speccompact.options import DrafterName, Kernels, Options
 from speccompact.params import PRECISION
 from speccompact.slotbatch import DecodedSlot
-from speccompact.speculative.drafter import Drafter
+from speccompact.speculative.block import BlockDrafter
+from speccompact.speculative.causal import ModelDrafter
+from speccompact.speculative.controller import Controller
+from speccompact.speculative.drafter import Draft, Drafter, NoDrafter, Slot
+from speccompact.speculative.drafting import Drafting
+from speccompact.speculative.hybrid import HybridDrafter
+from speccompact.speculative.suffix import SuffixDrafter
 from tests.exact_inputs import weights
+from tests.tiny_block import tiny_block, write_tiny_block
+from tests.tiny_model import TINY_EXACT, tiny
 from tests.tiny_slots import (
+    QUIET,
+    Adversary,
     PerfectDrafter,
     RandomDrafter,
     Symbols,
@@ -41,8 +54,15 @@ def lanes() -> list[bytes]:
     return encode(SLOTS)
 
 
-def decoded(slots: Sequence[Symbols], payloads: Sequence[bytes], drafter: Drafter | None, threads: int = 1) -> None:
-    for slot, result in zip(slots, codec(drafter, threads=threads).decode(coded(slots, payloads)), strict=True):
+def decoded(
+    slots: Sequence[Symbols],
+    payloads: Sequence[bytes],
+    drafter: Drafter | None,
+    threads: int = 1,
+    kernels: Kernels = "auto",
+) -> None:
+    coder = codec(drafter, threads=threads, kernels=kernels)
+    for slot, result in zip(slots, coder.decode(coded(slots, payloads)), strict=True):
         assert isinstance(result, DecodedSlot)
         assert result.symbols.tolist() == slot.tolist()
 
@@ -85,16 +105,87 @@ def test_order_and_choice(order: list[int], count: int, window: int) -> None:
     assert [slot.payload for slot in found] == [lanes()[i] for i in chosen]
 
 
-@pytest.mark.parametrize("drafter", ["none", "random", "perfect", "half right"])
+@pytest.mark.parametrize(
+    "drafter", ["none", "random", "perfect", "half right", "adversary", "suffix", "block", "model", "hybrid"]
+)
 @pytest.mark.parametrize("threads", [1, 2])
-def test_drafters(drafter: str, threads: int) -> None:
-    drafters = {
+@pytest.mark.parametrize("kernels", ["torch", "numba"])
+def test_drafters(drafter: str, threads: int, kernels: Kernels) -> None:
+    target = tiny(QUIET)[0]
+
+    def block() -> BlockDrafter:
+        return BlockDrafter(tiny_block(), target.vocabulary, floor=0.0)
+
+    drafters: dict[str, Drafter | None] = {
         "none": None,
         "random": RandomDrafter(7),
         "perfect": PerfectDrafter(SLOTS, 8),
         "half right": PerfectDrafter(SLOTS, 9, wrong=2),
+        "adversary": Adversary(SLOTS),
+        "suffix": SuffixDrafter(),
+        "block": block(),
+        "model": ModelDrafter(target.transformer.weights, target.transformer.kernels),
+        "hybrid": HybridDrafter(SuffixDrafter(), block()),
     }
-    decoded(SLOTS, lanes(), drafters[drafter], threads)
+    decoded(SLOTS, lanes(), drafters[drafter], threads, kernels)
+
+
+@pytest.fixture(scope="module")
+def block_file(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Weights of a block drafter for the tiny model."""
+    return str(write_tiny_block(tmp_path_factory.mktemp("weights") / "block"))
+
+
+@pytest.mark.parametrize("name", get_args(DrafterName))
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_drafters_by_name(name: DrafterName, threads: int, block_file: str) -> None:
+    """With a controller, which goes by the time that passes take; a second batch finds what the first has left."""
+    file = {"block": block_file, "hybrid": block_file, "model": str(TINY_EXACT)}.get(name, "")
+    coder = Codec(tiny(QUIET)[0], Options(threads=threads, drafter=name, drafter_file=file))
+    for _ in range(2):
+        results = coder.decode(coded(SLOTS, lanes()))
+        assert [result.symbols.tolist() for result in results if isinstance(result, DecodedSlot)] == [
+            slot.tolist() for slot in SLOTS
+        ]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("claimed", [1.0, np.nan])
+def test_an_adversary_that_a_controller_believes(threads: int, claimed: float) -> None:
+    class Lying(Adversary):
+        def propose(self, slots: Sequence[Slot], limits: Sequence[int]) -> list[Draft]:
+            drafts = super().propose(slots, limits)
+            return [replace(draft, chances=np.full(len(draft), claimed, np.float32)) for draft in drafts]
+
+    coder = Codec(tiny(QUIET)[0], Options(threads=threads), lambda: Drafting(Lying(SLOTS), "lying", Controller()))
+    for _ in range(2):
+        for slot, result in zip(SLOTS, coder.decode(coded(SLOTS, lanes())), strict=True):
+            assert isinstance(result, DecodedSlot)
+            assert result.symbols.tolist() == slot.tolist()
+
+
+class Scribbling(NoDrafter):
+    """Tries to change what has been decoded."""
+
+    def __init__(self) -> None:
+        self.refused = 0
+
+    def propose(self, slots: Sequence[Slot], limits: Sequence[int]) -> list[Draft]:
+        for slot in slots:
+            try:
+                slot.symbols[:] = 7
+            except ValueError:
+                self.refused += 1
+        return super().propose(slots, limits)
+
+    def learn(self, slots: Sequence[Slot], drafts: Sequence[Draft], settled: Sequence[int]) -> None:
+        self.propose(slots, settled)
+
+
+def test_a_drafter_cannot_write_into_what_is_decoded() -> None:
+    drafter = Scribbling()
+    decoded(SLOTS[:4], lanes()[:4], drafter)
+    assert drafter.refused > 0
 
 
 def test_a_lane_of_the_reference_decodes_with_the_fused_kernels_and_back() -> None:

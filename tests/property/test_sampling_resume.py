@@ -11,7 +11,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from speccompact.training.batch import START_TOKEN, Batch
+from speccompact.exact.transformer import START_TOKEN
+from speccompact.training.batch import Batch
 from speccompact.training.corpus import Corpus, mixture, open_corpus
 from speccompact.training.sampling import STREAM_VERSION, Cutter, Sampling, SequenceStream
 from tests.tiny_corpus import write_corpus

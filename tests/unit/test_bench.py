@@ -54,19 +54,21 @@ def test_programs_can_rely_on_keys_and_types(tmp_path: Path, tiny_home: Path) ->
     assert {key: type(value) for key, value in report.items()} == {
         "files": list, "peak_rss_bytes": int, "machine": dict, "model": str, "level": int, "slot_tokens": type(None),
         "group_frames": type(None),
-        "threads": int, "device": str, "load_s": float, "roofline_tokens_per_s": dict,
+        "threads": int, "device": str, "drafter": str, "load_s": float, "roofline_tokens_per_s": dict,
     }  # fmt: skip
     files = report["files"]
     assert isinstance(files, list)
     (entry,) = files
     assert {key: type(value) for key, value in entry.items()} == {
         "path": str, "bytes": int, "compressed_bytes": int, "bpb": float, "tokens": int, "tokens_per_pass": float,
+        "effort": dict,
         "encode_tokens_per_s": float, "decode_tokens_per_s": float, "encode_mb_per_s": float, "decode_mb_per_s": float,
         "encode_s": float, "decode_s": float, "repeat": int, "ideal_bits": float, "model_bpb": float,
         "overhead_percent": float, "payload_bytes": int, "frames": int, "slots": dict, "peers": dict,
     }  # fmt: skip
     assert entry["slots"]["model"] > 0
-    assert entry["tokens_per_pass"] == 1.0
+    assert entry["tokens_per_pass"] >= 1.0
+    assert set(entry["effort"]) == {"passes", "target_s", "draft_s", "drafts", "notes"}
     assert {key: type(value) for key, value in entry["peers"]["zstd"].items()} == {
         "bytes": int, "bpb": float, "encode_mb_per_s": float, "decode_mb_per_s": float
     }  # fmt: skip

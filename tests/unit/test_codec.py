@@ -3,13 +3,17 @@
 import numpy as np
 import pytest
 
+from speccompact.codec import Codec
 from speccompact.errors import ArgumentError, DamagedError
 from speccompact.exact.cache import Cache
 from speccompact.exact.weights import Weights
 from speccompact.options import Options
 from speccompact.parallel import Workers
 from speccompact.slotbatch import DecodedSlot, EncodedSlot, Result, SlotBatch
+from speccompact.speculative.drafter import NoDrafter
+from speccompact.speculative.drafting import Drafting
 from speccompact.streams.engine import CodedSlot
+from speccompact.text.vocabulary import Vocabulary
 from tests.tiny_model import tiny
 from tests.tiny_slots import QUIET, PlainCodec, codec, coded, encode, text_symbols, wild_symbols
 
@@ -180,3 +184,22 @@ def test_other_faults_of_memory_are_no_shortage(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("speccompact.slotbatch.Cache", fail)
     with pytest.raises(RuntimeError, match="illegal memory access"):
         codec().encode([text_symbols(5)], [0])
+
+
+def test_a_part_has_its_share_of_the_threads_for_drafts_too() -> None:
+    """The drafter that options name goes by the part's options; one that was given stays the same."""
+    target = tiny(QUIET)[0]
+    seen: list[tuple[int, int]] = []
+
+    def noted(vocabulary: Vocabulary, options: Options, workers: Workers) -> Drafting:
+        seen.append((options.threads, workers.count))
+        return Drafting(NoDrafter(), "none")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("speccompact.codec.make_drafting", noted)
+        whole = Codec(target, Options(threads=4))
+        for coder in (whole, whole.part(2), whole.part(9)):
+            coder.decode(coded(SLOTS[:1], LANES[:1]))
+    assert seen == [(4, 4), (2, 2), (1, 1)]
+    given = Drafting(NoDrafter(), "given")
+    assert Codec(target, QUIET, lambda: given).part(2)._drafting is given

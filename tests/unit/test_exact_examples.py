@@ -12,10 +12,10 @@ import torch
 from speccompact.entropy import cdf, fusedcdf, rans
 from speccompact.entropy.cdf import Tiling
 from speccompact.exact import fixedpoint, tables
+from speccompact.exact.transformer import ESCAPE_INPUT, START_TOKEN
 from speccompact.memory import adaptation, candidates, contexts, flags, logodds
 from speccompact.modelstore import quantize
 from speccompact.params import ESCAPE_BITS, EXACT_VERSION, MEMORY_VERSION, PRECISION, SLOT_CHECK_BITS
-from speccompact.speculative.verifier import ESCAPE_INPUT, START_TOKEN
 from tests.source_tree import ROOT
 
 TEXT = (ROOT / "EXACT.md").read_text("utf-8")

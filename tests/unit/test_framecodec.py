@@ -2,6 +2,7 @@ import pytest
 
 from speccompact.container.frames import FrameHead, Kind, Slot
 from speccompact.errors import DamagedError, UnsupportedError
+from speccompact.speculative.effort import Effort
 from speccompact.streams.engine import Engine
 from speccompact.streams.framecodec import BuiltFrame, decode_frame, encode_frame, slot_check
 from speccompact.text.slots import SlotPlan
@@ -35,9 +36,9 @@ def test_each_slot_takes_the_smallest_kind() -> None:
     pieces = [prose(800, 1), noise(12).hex().encode() * 20, prose(800, 2), noise(600), prose(700, 3)]
     built = encode(pieces, engines)
     assert kinds(built) == [Kind.MODEL, Kind.ZSTD, Kind.MODEL, Kind.RAW, Kind.MODEL]
-    content, passes = decode_frame(built.head, built.payload, lambda: engines.engine)
+    content, effort = decode_frame(built.head, built.payload, lambda: engines.engine)
     assert content == b"".join(pieces)
-    assert passes == built.head.tokens
+    assert effort.passes == built.head.tokens
 
 
 def test_neighbours_that_the_model_loses_are_merged() -> None:
@@ -70,7 +71,7 @@ def test_what_needs_no_model_does_not_call_it() -> None:
     for pieces in ([noise(5000)], [b"a" * 5000, b"a" * 5000], [b""]):
         content = b"".join(pieces)
         built = encode_frame(content, plan(pieces, engines), no_engine)
-        assert decode_frame(built.head, built.payload, no_engine) == (content, 0)
+        assert decode_frame(built.head, built.payload, no_engine) == (content, Effort())
 
 
 def test_symbols_that_do_not_come_back_are_not_trusted() -> None:

@@ -1,5 +1,8 @@
 """Frames with a memory on the tiny model: back again, smaller, and the same however they are computed."""
 
+from pathlib import Path
+from typing import get_args
+
 import numpy as np
 import pytest
 import torch
@@ -8,11 +11,16 @@ from speccompact.errors import DamagedError
 from speccompact.exact.tables import log2_table
 from speccompact.memory.group import GroupMemory, next_border
 from speccompact.memory.logodds import FRAC_ODDS
-from speccompact.options import Kernels, Options
+from speccompact.options import DrafterName, Kernels, Options
 from speccompact.slotbatch import DecodedSlot
+from speccompact.speculative.drafter import Drafter
+from speccompact.speculative.suffix import SuffixDrafter
 from speccompact.streams.engine import CodedSlot
-from tests.tiny_model import tiny
+from tests.tiny_block import write_tiny_block
+from tests.tiny_model import TINY_EXACT, tiny
 from tests.tiny_slots import (
+    QUIET,
+    Adversary,
     PerfectDrafter,
     PlainCodec,
     RandomDrafter,
@@ -73,10 +81,25 @@ def test_nothing_but_positions_counts(kernels: Kernels, window: int, threads: in
     assert encode(coder, FRAMES) == LANES
 
 
-@pytest.mark.parametrize("drafter", [RandomDrafter(1), PerfectDrafter(FRAMES[0] + FRAMES[1], 8, 3)])
+@pytest.mark.parametrize("drafter", ["random", "half right", "adversary", "suffix"])
 @pytest.mark.parametrize("threads", [1, 3])
-def test_drafts_change_nothing(drafter: RandomDrafter | PerfectDrafter, threads: int) -> None:
-    check(codec(drafter, threads=threads))
+@pytest.mark.parametrize("kernels", ["torch", "numba"])
+def test_drafts_change_nothing(drafter: str, threads: int, kernels: Kernels) -> None:
+    slots = FRAMES[0] + FRAMES[1]
+    drafters: dict[str, Drafter] = {
+        "random": RandomDrafter(1),
+        "half right": PerfectDrafter(slots, 8, 3),
+        "adversary": Adversary(slots),
+        "suffix": SuffixDrafter(),
+    }
+    check(codec(drafters[drafter], threads=threads, kernels=kernels))
+
+
+@pytest.mark.parametrize("name", get_args(DrafterName))
+def test_drafters_by_name_change_nothing(name: DrafterName, tmp_path: Path) -> None:
+    block = str(write_tiny_block(tmp_path / "block"))
+    file = {"block": block, "hybrid": block, "model": str(TINY_EXACT)}.get(name, "")
+    check(PlainCodec(tiny(QUIET)[0], Options(threads=2, drafter=name, drafter_file=file)))
 
 
 def test_what_is_repeated_costs_little() -> None:

@@ -35,7 +35,7 @@ def test_find_is_the_inverse_of_intervals(kernels: Kernels) -> None:
     symbols = np.arange(150) * 7 % (460 + 19)
     starts, frequencies = model.intervals(ask(hidden, scale), symbols, None)
     for points in (starts, starts + frequencies // 2, starts + frequencies - 1):
-        found = model.find(ask(hidden, scale), points, None)
+        found = model.find(model.spread(ask(hidden, scale), None), points)
         assert [part.tolist() for part in found] == [symbols.tolist(), starts.tolist(), frequencies.tolist()]
 
 

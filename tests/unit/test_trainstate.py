@@ -52,7 +52,7 @@ def test_a_write_that_breaks_off_leaves_the_old_checkpoint(tmp_path: Path, monke
     save_state(tmp_path / "x", state(1), network, optimiser)
     before = (tmp_path / "x").read_bytes()
 
-    def torn(_tensors: object, path: Path, _metadata: object) -> None:
+    def torn(_tensors: object, path: Path, *, metadata: object) -> None:
         path.write_bytes(before[:100])
         raise OSError("disk full")
 

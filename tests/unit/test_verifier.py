@@ -5,10 +5,21 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from speccompact.exact.transformer import START_TOKEN
 from speccompact.slotbatch import DecodedSlot
 from speccompact.speculative.drafter import Drafter
-from speccompact.speculative.verifier import START_TOKEN, inputs_of
-from tests.tiny_slots import PerfectDrafter, RandomDrafter, Symbols, codec, coded, encode, text_symbols, wild_symbols
+from speccompact.speculative.verifier import inputs_of
+from tests.tiny_slots import (
+    Forgetful,
+    PerfectDrafter,
+    RandomDrafter,
+    Symbols,
+    codec,
+    coded,
+    encode,
+    text_symbols,
+    wild_symbols,
+)
 
 SLOTS = [text_symbols(60), wild_symbols(41, 1), text_symbols(1, 2), wild_symbols(9, 3), text_symbols(33, 4)]
 SYMBOLS = sum(map(len, SLOTS))
@@ -50,14 +61,14 @@ def test_half_right_drafts_are_corrected(wrong: int) -> None:
     assert SYMBOLS / 9 < passes < SYMBOLS
 
 
-class Overlong:
+class Overlong(Forgetful):
     """Proposes right symbols and goes on beyond the limit with whatever it is given."""
 
     def __init__(self, tail: int) -> None:
         self._tail = np.full(500, tail, np.int32)
 
-    def propose(self, histories: Sequence[Symbols], limits: Sequence[int]) -> list[Symbols]:
-        drafts = PerfectDrafter(SLOTS, 1000).propose(histories, limits)
+    def guess(self, histories: Sequence[Symbols], limits: Sequence[int]) -> list[Symbols]:
+        drafts = PerfectDrafter(SLOTS, 1000).guess(histories, limits)
         return [np.concatenate([draft, self._tail]) for draft in drafts]
 
 
@@ -66,10 +77,10 @@ def test_a_draft_beyond_the_limit_is_cut(tail: int) -> None:
     assert decode(Overlong(tail)) == len(SLOTS)
 
 
-class Nonsense:
+class Nonsense(Forgetful):
     """Proposes ids that no vocabulary has."""
 
-    def propose(self, histories: Sequence[Symbols], limits: Sequence[int]) -> list[Symbols]:
+    def guess(self, histories: Sequence[Symbols], limits: Sequence[int]) -> list[Symbols]:
         return [np.array([-5, 1 << 30, -(1 << 31)], np.int32)[:limit] for limit in limits]
 
 
