@@ -22,7 +22,7 @@ from speccompact_cli.train_model_cmd import model_command
 
 @click.group("train")
 def train_command() -> None:
-    """Tune models on text of your own."""
+    """Tune models, and train drafters, on text of your own."""
 
 
 train_command.add_command(average_command)
