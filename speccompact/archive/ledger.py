@@ -137,8 +137,13 @@ class Ledger:
 
     def pending(self) -> Iterator[PlannedGroup]:
         """Yield the groups that are not written yet, in order."""
-        numbers = self._base.execute("SELECT number FROM groups WHERE stop IS NULL ORDER BY number").fetchall()
-        for (number,) in numbers:
+        yield from self._groups("SELECT number FROM groups WHERE stop IS NULL ORDER BY number")
+
+    def _all(self) -> Iterator[PlannedGroup]:
+        yield from self._groups("SELECT number FROM groups ORDER BY number")
+
+    def _groups(self, query: str) -> Iterator[PlannedGroup]:
+        for (number,) in self._base.execute(query).fetchall():
             coding, pieces, entries = self._base.execute(
                 "SELECT coding, pieces, entries FROM groups WHERE number = ?", (number,)
             ).fetchone()
@@ -157,6 +162,11 @@ class Ledger:
             "SELECT sum(content_bytes) FILTER (WHERE stop IS NOT NULL), sum(content_bytes) FROM groups"
         ).fetchone()
         return done or 0, total or 0
+
+    def planned(self) -> tuple[int, int]:
+        """Return the number of entries of all groups, and their content bytes."""
+        entries = sum(len(group.bare) + sum(len(p.entries) for p in group.pieces) for group in self._all())
+        return entries, self.content_bytes()[1]
 
     def losses(self) -> list[Loss]:
         """Return what was left out while groups were made."""
