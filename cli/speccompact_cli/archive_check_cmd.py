@@ -39,7 +39,9 @@ def verify_command(
     seconds = duration(time.monotonic() - began)
     console.note(f"{shown(archive)}: sound, {summary.entries} entries, {amount(summary.content_bytes)} in {seconds}")
     if file.file_bytes > summary.archive_bytes:
-        console.note(f"{shown(archive)}: an append that did not end follows; it is ignored, and the next one goes over it")
+        console.note(
+            f"{shown(archive)}: an append that did not end follows; it is ignored, and the next one goes over it"
+        )
     return SUCCESS
 
 

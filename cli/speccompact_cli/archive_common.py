@@ -1,4 +1,4 @@
-"""What the commands of ``speccompact archive`` share: options, the line of progress, the event log, the table at the end."""
+"""What the commands of ``speccompact archive`` share: options, progress, the event log, the table at the end."""
 
 import contextlib
 import os
@@ -46,7 +46,9 @@ def source_options(function: F) -> F:
     function = click.argument("sources", metavar="[SOURCE]...", nargs=-1)(selection_options(function))
     for option in (
         click.option("--xattrs", is_flag=True, help="Keep extended attributes."),
-        click.option("-0", "--null", "by_null", is_flag=True, help="Names of --files-from end in NUL, not in a newline."),
+        click.option(
+            "-0", "--null", "by_null", is_flag=True, help="Names of --files-from end in NUL, not in a newline."
+        ),
         click.option("--files-from", metavar="FILE", help="Take the paths listed in FILE, too; - is standard input."),
     ):
         function = option(function)

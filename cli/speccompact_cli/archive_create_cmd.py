@@ -73,9 +73,7 @@ def create_command(
     """
     from speccompact.archive.creating import create  # loads NumPy: only when it runs
 
-    request = make_request(
-        sources, files_from, by_null, values | {"group_frames": group, "volume_bytes": volume_size}
-    )
+    request = make_request(sources, files_from, by_null, values | {"group_frames": group, "volume_bytes": volume_size})
     options, console = make_options(threads, device), make_console(quiet, verbose)
     began = time.monotonic()
     with watching(console, shown(archive), events) as listener:

@@ -92,9 +92,7 @@ def extract_command(
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 @running_options
 @verbosity_options
-def cat_command(
-    archive: str, paths: tuple[str, ...], threads: int, device: str, quiet: bool, verbose: bool
-) -> int:
+def cat_command(archive: str, paths: tuple[str, ...], threads: int, device: str, quiet: bool, verbose: bool) -> int:
     """Write each file PATH of ARCHIVE to standard output; -v says what had to be decoded for it."""
     from speccompact.archive.archivefile import ArchiveFile  # loads NumPy: only when it runs
     from speccompact.archive.pathreading import read_file
@@ -106,8 +104,6 @@ def cat_command(
             for chunk in read_file(file, os.fsencode(path), groups.append):
                 target.write(chunk)
             numbers = ", ".join(map(str, groups)) or "none"
-            console.detail(
-                f"{shown(path)}: {len(groups)} of {len(file.catalogue.groups)} groups decoded ({numbers})"
-            )
+            console.detail(f"{shown(path)}: {len(groups)} of {len(file.catalogue.groups)} groups decoded ({numbers})")
     target.flush()
     return SUCCESS

@@ -1,5 +1,6 @@
-"""Adding to an archive behind its end. Nothing before that end is touched: until the new trailer is on disk, readers find
-the old one.
+"""Adding to an archive behind its end.
+
+Nothing before that end is touched: until the new trailer is on disk, readers find the old one.
 """
 
 import os

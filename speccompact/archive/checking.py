@@ -30,7 +30,7 @@ def verify(archive: ArchiveFile, *, decode: bool = True, listener: Listener = si
         for number in dict.fromkeys(piece.group for piece in entry.pieces):
             by_group.setdefault(number, []).append(entry)
     lost: dict[bytes, str] = {}
-    running: dict[bytes, "hashlib._Hash"] = {}
+    running: dict[bytes, hashlib._Hash] = {}
     places = sorted(archive.catalogue.groups.values(), key=lambda place: place.number)
     total, done = sum(place.content_bytes for place in places), 0
     for place in places:

@@ -4,7 +4,7 @@ A column of equal numbers takes no byte for each: tables of a million entries th
 """
 
 from collections.abc import Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 import numpy as np
 
@@ -83,7 +83,7 @@ def unpack_blobs(cursor: Cursor, count: int, field: str) -> list[bytes]:
         raise DamagedError(f'a length in field "{field}" is negative')
     joined = cursor.take(sum(lengths), field)
     stops = list(accumulate(lengths, initial=0))
-    return [joined[start:stop] for start, stop in zip(stops, stops[1:], strict=False)]
+    return [joined[start:stop] for start, stop in pairwise(stops)]
 
 
 def pack_names(values: Sequence[bytes]) -> bytes:

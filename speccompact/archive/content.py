@@ -36,7 +36,7 @@ class Content:
 
 
 def read_stored(stream: BinaryIO, entry: Entry, start: int, size: int) -> Iterator[bytes]:
-    """Yield stored bytes [start, start + size) of a file in chunks; fewer if the file is shorter than its entry says."""
+    """Yield stored bytes [start, start + size) of a file in chunks; fewer if it is shorter than its entry says."""
     for offset, length in entry.segments or ((0, entry.stored_bytes),):
         skipped = min(start, length)
         start -= skipped

@@ -5,7 +5,7 @@ the entry stores. Whether a path is safe to create is for the extractor to ask.
 """
 
 from collections.abc import Iterable, Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 from speccompact.archive.columns import (
     pack_blobs,
@@ -160,7 +160,7 @@ def _unpack_xattrs(cursor: Cursor, count: int, most: int) -> list[tuple[tuple[by
     _, stops = _counts(cursor, count, most, "attribute count")
     names = unpack_names(cursor, stops[-1], "attribute name")
     flat = list(zip(names, unpack_blobs(cursor, stops[-1], "attribute value"), strict=True))
-    return [tuple(flat[a:b]) for a, b in zip(stops, stops[1:], strict=False)]
+    return [tuple(flat[a:b]) for a, b in pairwise(stops)]
 
 
 def _pack_pieces(entries: Sequence[Entry]) -> bytes:

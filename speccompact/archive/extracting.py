@@ -162,7 +162,7 @@ class _Extraction:
         for entry in files:
             for number in dict.fromkeys(piece.group for piece in entry.pieces):
                 by_group.setdefault(number, []).append(entry)
-        sinks: dict[bytes, tuple[Sink, "hashlib._Hash"]] = {}
+        sinks: dict[bytes, tuple[Sink, hashlib._Hash]] = {}
         try:
             for number in sorted(by_group):
                 self._group(number, by_group[number], sinks, resume)

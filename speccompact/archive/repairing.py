@@ -1,4 +1,4 @@
-"""A new archive from what is left of a damaged one: every group whose checks hold, and a catalogue made of their tables.
+"""A new archive from what is left of a damaged one: every sound group, and a catalogue made of their tables.
 
 Groups are copied byte for byte, so nothing is decoded and no model is needed.
 """

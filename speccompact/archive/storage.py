@@ -82,7 +82,7 @@ class _Joined(io.RawIOBase):
 
     def __init__(self, names: list[str]) -> None:
         super().__init__()
-        self._streams = [builtins.open(name, "rb", buffering=0) for name in names]
+        self._streams = [io.FileIO(name) for name in names]
         self._sizes = [os.fstat(stream.fileno()).st_size for stream in self._streams]
         self._position = 0
 
