@@ -1,7 +1,7 @@
 """A process that forks jobs, kills each with SIGKILL at a point of its own, lets it go on, and compares what it made.
 
-Run as ``python -m tests.crash_runs JOB FOLDER KILLS SEED``: a process of its own, because forks need one without threads,
-and because imports take longer than a job. Prints how many jobs were killed; any difference is an AssertionError.
+Run as ``python -m tests.crash_runs JOB FOLDER KILLS SEED``: a process of its own, because forks need one without
+threads, and because imports take longer than a job. Prints how many jobs were killed; any difference is an AssertionError.
 """
 
 import os
@@ -68,7 +68,8 @@ def run_and_kill(job: Job, folder: Path, step: Step, seconds: float | None) -> b
         try:
             job(folder, step)
         except BaseException as error:
-            print("failed:", repr(error), file=sys.stderr)
+            sys.stderr.write(f"failed: {error!r}\n")
+            sys.stderr.flush()
             os._exit(1)
         os._exit(0)
     if seconds is not None:
@@ -124,7 +125,7 @@ def main(name: str, root: Path, kills: int, seed: int) -> None:
             continue
         job(folder, lambda _: None)
         assert outcome(folder) == expected, (name, at, seconds, again)
-    print(killed)
+    sys.stdout.write(f"{killed}\n")
 
 
 if __name__ == "__main__":

@@ -81,7 +81,7 @@ class Ledger:
     def __init__(self, path: str) -> None:
         self._path = path
         try:
-            self._base = sqlite3.connect(path, isolation_level=None, timeout=5)
+            self._base = sqlite3.connect(path, isolation_level=None, timeout=0)
             self._base.execute("PRAGMA synchronous=FULL")
             self._base.execute("PRAGMA locking_mode=EXCLUSIVE")
             known = self._base.execute("SELECT name FROM sqlite_master WHERE name = 'job'").fetchone()
@@ -194,6 +194,8 @@ class Ledger:
             os.unlink(self._path + "-journal")
 
     def _unusable(self, error: sqlite3.Error) -> JobError:
+        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY:
+            return JobError(f"{self._path} is in use: another process works on this job")
         return JobError(f"{self._path} cannot be used as the ledger of a job ({error}); delete it to begin anew")
 
 

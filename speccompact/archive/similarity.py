@@ -14,20 +14,20 @@ HEAD_BYTES = 1 << 16
 _HASHES = 16
 _BAND = 2  # equal hashes that join two texts: half of those with a similarity of 0.3 meet in one of the bands
 _WORD = re.compile(rb"[^\s]+")
-_SHINGLE = 2
+_SHINGLE = 3
 _SEED = 1
 
 
 def signature(head: bytes) -> tuple[int, ...]:
-    """Return the MinHash signature of pairs of words of a text; empty where there is no pair."""
+    """Return the MinHash signature of runs of three words of a text; empty where there is no run."""
     from rensa import RMinHash
 
     words = _WORD.findall(head)
-    pairs = {b" ".join(words[at : at + _SHINGLE]) for at in range(len(words) - _SHINGLE + 1)}
-    if not pairs:
+    runs = {b" ".join(words[at : at + _SHINGLE]) for at in range(len(words) - _SHINGLE + 1)}
+    if not runs:
         return ()
     sketch = RMinHash(num_perm=_HASHES, seed=_SEED)
-    sketch.update(sorted(pairs))
+    sketch.update(sorted(runs))
     return tuple(sketch.digest())
 
 

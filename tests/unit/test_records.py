@@ -26,7 +26,7 @@ TRAILER = Trailer(1000, 200, 1200 + TRAILER_BYTES, 3, ID)
 
 
 def test_sizes_are_those_of_the_document() -> None:
-    assert (HEADER_BYTES, HEAD_BYTES, TRAILER_BYTES) == (24, 56, 52)
+    assert (HEADER_BYTES, HEAD_BYTES, TRAILER_BYTES) == (24, 48, 52)
 
 
 def test_structures_come_back() -> None:
