@@ -21,10 +21,11 @@ _TRIES = 5  # times that a group is begun before it is the group's own fault tha
 
 @dataclass(slots=True)
 class _Sent:
-    """A group on the way."""
+    """A group on the way: the worker that makes it, by its place among the workers and itself."""
 
     task: GroupTask
-    worker: int
+    place: int
+    worker: Any
     tries: int = 1
 
 
@@ -36,7 +37,7 @@ class RayExecutor:
 
     Args:
         options: how each worker runs; its threads are the CPUs that Ray reserves for a worker (1 if they are 0).
-        address: of a cluster, as `ray.init` takes it; None for the one of RAY_ADDRESS or, without that, of this machine.
+        address: of a cluster, as `ray.init` takes it; None for that of RAY_ADDRESS or, without one, of this machine.
         workers: how many; 0 means as many as the cluster has CPUs for.
         environment: variables of the worker processes.
     """
@@ -76,8 +77,8 @@ class RayExecutor:
             source, number = iter(tasks), 0
             while True:
                 while len(waiting) < _AHEAD * self._count and (task := next(source, None)) is not None:
-                    sent = _Sent(task, number % self._count)
-                    waiting.append((sent, workers[sent.worker].build.remote(task)))
+                    place = number % self._count
+                    waiting.append((_Sent(task, place, workers[place]), workers[place].build.remote(task)))
                     number += 1
                 if not waiting:
                     return
@@ -101,8 +102,10 @@ class RayExecutor:
                         f"group {sent.task.plan.number} was given up after {_TRIES} workers had died ({error})"
                     ) from None
                 sent.tries += 1
-                workers[sent.worker] = self._start()
-                reference = workers[sent.worker].build.remote(sent.task)
+                if workers[sent.place] is sent.worker:  # nobody else has replaced it
+                    workers[sent.place] = self._start()
+                sent.worker = workers[sent.place]
+                reference = sent.worker.build.remote(sent.task)
 
     def _start(self) -> Any:
         remote = self._ray.remote(num_cpus=self._cpus, max_restarts=0)(_Worker)
