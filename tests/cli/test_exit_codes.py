@@ -7,7 +7,15 @@ import pytest
 from click.exceptions import UsageError
 
 from speccompact import errors
-from speccompact.errors import ArgumentError, DamagedError, FormatError, JobError, LimitError, ModelError, SpecCompactError
+from speccompact.errors import (
+    ArgumentError,
+    DamagedError,
+    FormatError,
+    JobError,
+    LimitError,
+    ModelError,
+    SpecCompactError,
+)
 from speccompact_cli.exit_codes import EXIT_CODES, INTERNAL, USAGE, Stopped, describe, exit_code
 from tests.source_tree import ROOT
 

@@ -33,6 +33,10 @@ def test_wrong_bytes_are_not_given_to_the_end(tmp_path: Path) -> None:
     forge(tmp_path / "x.spca", [([Entry(b"a", size=4), Entry(b"b", size=4)], b"aaaabbbb")])
     with opened(tmp_path / "x.spca") as archive:
         a, b = archive.entries[b"a"], archive.entries[b"b"]
-    forge(tmp_path / "y.spca", [([Entry(b"a", size=4), Entry(b"b", size=4)], b"aaaabbbb")], catalogue=[a._replace(pieces=b.pieces), b])
+    forge(
+        tmp_path / "y.spca",
+        [([Entry(b"a", size=4), Entry(b"b", size=4)], b"aaaabbbb")],
+        catalogue=[a._replace(pieces=b.pieces), b],
+    )
     with opened(tmp_path / "y.spca") as archive, pytest.raises(DamagedError, match="digest"):
         b"".join(read_file(archive, b"a"))
