@@ -34,7 +34,7 @@ def append(
     """Add to an archive what it does not have yet, or go on with an append that the same request has begun.
 
     A path that the archive has with other bytes, time or mode gets a new entry, which replaces the old one; the old
-    bytes stay where they are.
+    bytes stay where they are. Where there is nothing to add, nothing is written.
 
     Args:
         output: local path of the archive, or of its first volume.
@@ -65,12 +65,14 @@ def append(
             return summary
         if job is None:
             avoid = frozenset(map(os.path.abspath, [base_name, base_name + SUFFIX, *names]))
-            prepared, lost = prepare(request, avoid, before.entries, listener)
-            groups = plan_groups(prepared, max(before.groups, default=-1) + 1)
-            generation = trailer.generation + 1
-            job = ledger.save_plan(
-                request.fingerprint(), trailer.archive_bytes, generation, trailer.archive_id, groups, lost
-            )
+            with ledger.beginning():
+                prepared, lost = prepare(request, avoid, before.entries, listener)
+                groups = plan_groups(prepared, max(before.groups, default=-1) + 1)
+                generation, base = trailer.generation + 1, trailer.archive_bytes
+                job = ledger.save_plan(request.fingerprint(), base, generation, trailer.archive_id, groups, lost)
+            if not prepared:
+                ledger.remove()
+                return JobSummary(0, 0, 0, 0, 0, left_out=tuple(lost))
             step("planned")
         elif job.request != request.fingerprint() or job.base != trailer.archive_bytes:
             raise JobError(

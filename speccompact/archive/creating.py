@@ -68,9 +68,10 @@ def create(
     with Ledger(local + SUFFIX) as ledger:
         job = ledger.job
         if job is None:
-            if not force:
-                _refuse_taken(output, ledger)
-            job = _plan(local, request, ledger, listener)
+            with ledger.beginning():
+                if not force:
+                    _refuse_taken(output)
+                job = _plan(local, request, ledger, listener)
             step("planned")
         elif job.request != request.fingerprint() or job.base:
             raise JobError(
@@ -122,16 +123,13 @@ def _renamed(local: str, job: Job, ledger: Ledger) -> JobSummary | None:
     return None
 
 
-def _refuse_taken(output: str, ledger: Ledger | None = None) -> None:
-    """Refuse to overwrite. A ledger that was only just made goes again."""
+def _refuse_taken(output: str) -> None:
     if is_remote(output):
         system, path = filesystem(output)
         taken = system.exists(path)
     else:
         taken = exists(output)
     if taken:
-        if ledger is not None:
-            ledger.remove()
         raise FileExistsError(errno.EEXIST, "already exists; -f overwrites it", output)
 
 

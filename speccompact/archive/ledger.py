@@ -8,7 +8,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -95,6 +95,15 @@ class Ledger:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._base.close()
+
+    @contextmanager
+    def beginning(self) -> Iterator[None]:
+        """While a plan is made: if that fails, the file goes again, for there is nothing to go on with."""
+        try:
+            yield
+        except BaseException:
+            self.remove()
+            raise
 
     @property
     def job(self) -> Job | None:

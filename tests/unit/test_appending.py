@@ -49,10 +49,12 @@ def test_what_changed_is_added_and_what_was_there_is_untouched(
     assert not [name for name in os.listdir(tmp_path) if "job" in name]
 
 
-def test_nothing_new_adds_no_group(tree: Path, tmp_path: Path) -> None:
+def test_nothing_new_changes_nothing(tree: Path, tmp_path: Path) -> None:
     pack(tmp_path / "a.spca", tree)
+    before = (tmp_path / "a.spca").read_bytes()
     summary = add(tmp_path / "a.spca", tree)
     assert (summary.entries, summary.groups) == (0, 0)
+    assert (tmp_path / "a.spca").read_bytes() == before
     assert add(tmp_path / "a.spca", tree, unchanged=True).entries > 10
 
 
