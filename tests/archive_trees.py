@@ -81,7 +81,7 @@ def facts(root: Path) -> dict[bytes, tuple[Any, ...]]:
     return found
 
 
-def pack(output: Path, *sources: Path | str, engines: FakeEngines | None = None, **fields: Any) -> JobSummary:
+def pack(output: Path | str, *sources: Path | str, engines: FakeEngines | None = None, **fields: Any) -> JobSummary:
     """Make an archive with the fake model at level 2; arguments of `create` and fields of the request."""
     own = {name: fields.pop(name) for name in ("force", "listener", "step", "work") if name in fields}
     request = Request(tuple(map(str, sources)), **{"level": 2} | fields)

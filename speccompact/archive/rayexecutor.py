@@ -7,7 +7,7 @@ Workers read the sources themselves, by the same paths or URLs, and find the mod
 import os
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from speccompact.archive.groupbuilding import BuiltGroup, GroupTask, build_group
@@ -116,10 +116,12 @@ class _Worker:
     """Lives in a process of its own, as long as the job: the model is loaded with the first text and stays."""
 
     def __init__(self, options: Options, threads: int) -> None:
-        from dataclasses import replace
-
         self._options = replace(options, threads=threads)
 
     def build(self, task: GroupTask) -> BuiltGroup:
         """Return the record of a group."""
         return build_group(task, self._options, None)
+
+    def process(self) -> int:
+        """Return the number of the worker's process."""
+        return os.getpid()

@@ -197,7 +197,7 @@ def remote_status(location: str) -> tuple[int, int]:
 
 
 def _details(detail: dict[str, Any]) -> tuple[int, int]:
-    changed = detail.get("LastModified", detail.get("mtime", detail.get("created")))
+    changed: Any = detail.get("LastModified", detail.get("mtime", detail.get("created")))
     if hasattr(changed, "timestamp"):
         changed = changed.timestamp()
     return int(detail["size"]), int(changed or 0) * 1_000_000_000

@@ -13,7 +13,9 @@ NAMES = st.binary(min_size=1, max_size=12).map(lambda value: value.replace(b"\0"
 @st.composite
 def entries(draw: st.DrawFn) -> Entry:
     kind = draw(st.sampled_from(FileType))
-    size, segments, pieces, digest = 0, None, (), b""
+    size, digest = 0, b""
+    segments: tuple[tuple[int, int], ...] | None = None
+    pieces: tuple[Piece, ...] = ()
     if kind == FileType.FILE:
         size = draw(st.integers(0, 1 << 40))
         if size > 20 and draw(st.booleans()):
