@@ -19,8 +19,12 @@ class RemoteTarget:
 
         Raises:
             FileExistsError: it is there already.
+            OSError: its name is none that an object can have.
         """
-        path = f"{self._root.rstrip('/')}/{entry.path.decode('utf-8', 'surrogateescape')}"
+        try:
+            path = f"{self._root.rstrip('/')}/{entry.path.decode()}"
+        except UnicodeDecodeError:
+            raise OSError(errno.EILSEQ, "its name is no UTF-8, which names of objects have to be", entry.path) from None
         if not self._force and self._system.exists(path):
             raise FileExistsError(errno.EEXIST, "already exists; -f overwrites it", entry.path)
         self._system.makedirs(path.rpartition("/")[0], exist_ok=True)
