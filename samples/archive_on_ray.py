@@ -21,6 +21,7 @@ def tell(event: archive.Event) -> None:
 
 
 def main(engine: str, output: str, *sources: str) -> int:
+    """Make the archive and return an exit code."""
     executor = archive.make_executor(engine, Options(threads=4))  # CPUs of a worker
     summary = archive.create(output, archive.Request(sources, level=5), executor=executor, listener=tell)
     print(f"{summary.entries} entries, {summary.bpb:.3f} bpb, {len(summary.left_out)} left out")
