@@ -58,12 +58,13 @@ class RayExecutor:
         self._options = options
         if not ray.is_initialized():
             variables = {name: value for name, value in os.environ.items() if name.startswith("SPECCOMPACT_")}
+            variables |= environment or {}
             try:
                 ray.init(
                     address=address,
                     log_to_driver=False,
                     include_dashboard=False if address is None and "RAY_ADDRESS" not in os.environ else None,
-                    runtime_env={"env_vars": variables | (environment or {})},
+                    runtime_env={"env_vars": variables} if variables else None,
                 )
             except (ConnectionError, RuntimeError) as error:
                 raise JobError(f"the Ray cluster {address or 'of this machine'} cannot be reached: {error}") from None
