@@ -15,7 +15,7 @@ from speccompact.archive.groupbuilding import Coder
 from speccompact.archive.groupexecutors import Executor, LocalExecutor
 from speccompact.archive.jobrunning import JobRun, Step, no_step, summarise
 from speccompact.archive.ledger import SUFFIX, Job, Ledger
-from speccompact.archive.outputs import PARTIAL, Output, exists
+from speccompact.archive.outputs import PARTIAL, Output, exists, take_back
 from speccompact.archive.planning import plan_groups
 from speccompact.archive.preparing import prepare
 from speccompact.archive.request import Request
@@ -80,6 +80,8 @@ def create(
             )
         summary = _renamed(local, job, ledger)
         if summary is None:
+            if request.volume_bytes:
+                take_back(local)
             with Output(local, request.volume_bytes) as file:
                 run = JobRun(ledger, job, file, Catalogue(), listener, step)
                 coder = Coder(request.level, request.model, request.slot_tokens, request.group_frames)

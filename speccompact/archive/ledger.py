@@ -4,6 +4,7 @@ SQLite, because a transaction is whole or absent whatever kills the process, and
 be in memory. One row for each group.
 """
 
+import errno
 import json
 import os
 import sqlite3
@@ -97,6 +98,16 @@ class Ledger:
         self._base.close()
 
     @contextmanager
+    def _saving(self) -> Iterator[None]:
+        """Let a full disk be an error of the system, and whatever else SQLite says one of the job."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self._path) from None
+            raise self._unusable(error) from None
+
+    @contextmanager
     def beginning(self) -> Iterator[None]:
         """While a plan is made: if that fails, the file goes again, for there is nothing to go on with."""
         try:
@@ -128,20 +139,21 @@ class Ledger:
         Args:
             known_id: of the archive; empty for a new one, whose id is made from the plan.
         """
-        self._base.execute("BEGIN IMMEDIATE")
-        self._base.execute("DELETE FROM groups")
-        digests = [request.encode()]
-        for group in groups:
-            pieces, entries = _pack_pieces(group), _pack_entries(group)
-            digests.append(sha_prefix(32, pieces.encode(), entries))
-            self._base.execute(
-                "INSERT INTO groups VALUES (?, ?, ?, ?, ?, NULL, NULL, NULL)",
-                (group.number, group.coding, pieces, entries, group.content_bytes),
-            )
-        job = Job(request, base, generation, known_id or sha_prefix(8, *digests), tuple(left_out))
-        row = (_VERSION, request, base, generation, job.archive_id, _dump_losses(job.left_out))
-        self._base.execute("INSERT INTO job VALUES (?, ?, ?, ?, ?, ?)", row)
-        self._base.execute("COMMIT")
+        with self._saving():
+            self._base.execute("BEGIN IMMEDIATE")
+            self._base.execute("DELETE FROM groups")
+            digests = [request.encode()]
+            for group in groups:
+                pieces, entries = _pack_pieces(group), _pack_entries(group)
+                digests.append(sha_prefix(32, pieces.encode(), entries))
+                self._base.execute(
+                    "INSERT INTO groups VALUES (?, ?, ?, ?, ?, NULL, NULL, NULL)",
+                    (group.number, group.coding, pieces, entries, group.content_bytes),
+                )
+            job = Job(request, base, generation, known_id or sha_prefix(8, *digests), tuple(left_out))
+            row = (_VERSION, request, base, generation, job.archive_id, _dump_losses(job.left_out))
+            self._base.execute("INSERT INTO job VALUES (?, ?, ?, ?, ?, ?)", row)
+            self._base.execute("COMMIT")
         return job
 
     def pending(self) -> Iterator[PlannedGroup]:
@@ -184,10 +196,11 @@ class Ledger:
 
     def note(self, written: Written, lost: Iterable[Loss]) -> None:
         """Record that a group is on disk: the commit point of the group."""
-        self._base.execute(
-            "UPDATE groups SET stop = ?, record_check = ?, lost = ? WHERE number = ?",
-            (written.stop, written.record_check, _dump_losses(lost), written.number),
-        )
+        with self._saving():
+            self._base.execute(
+                "UPDATE groups SET stop = ?, record_check = ?, lost = ? WHERE number = ?",
+                (written.stop, written.record_check, _dump_losses(lost), written.number),
+            )
 
     def forget(self, number: int) -> None:
         """Record that a group and those after it have to be made again."""

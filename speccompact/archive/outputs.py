@@ -28,6 +28,7 @@ class Output:
     def __init__(self, path: str, volume_bytes: int | None = None, suffix: str = PARTIAL) -> None:
         self._path, self._volume_bytes, self._suffix = path, volume_bytes, suffix
         self._volumes: list[int] = []
+        self._synced = 0  # volumes from the first on that are on disk
         try:
             while not self._volumes or (volume_bytes and os.path.exists(self._name(len(self._volumes)))):
                 self._add()
@@ -57,6 +58,7 @@ class Output:
                 self._add()
                 continue
             left = left[os.pwrite(last, left[:room], end) :]
+            self._synced = min(self._synced, len(self._volumes) - 1)
 
     def read_at(self, offset: int, size: int) -> bytes:
         """Return `size` bytes from `offset` on, fewer at the end."""
@@ -85,11 +87,13 @@ class Output:
                 os.ftruncate(volume, max(size, 0))
             size -= length
         self._volumes = [volume for volume in self._volumes if volume >= 0]
+        self._synced = 0
 
     def sync(self) -> None:
-        """Put on disk what was written; the volumes before the last one are already there if `append` was synced."""
-        for volume in self._volumes[-2:]:
+        """Put on disk what was written since the last time."""
+        for volume in self._volumes[self._synced :]:
             os.fsync(volume)
+        self._synced = len(self._volumes)
 
     def commit(self) -> None:
         """Give the files their names."""
@@ -111,12 +115,25 @@ class Output:
     def _add(self) -> None:
         descriptor = os.open(self._name(len(self._volumes)), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         self._volumes.append(descriptor)
+        sync_folder(self._path)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
                 raise JobError(f"{self._path} is being written by another process") from None
             raise
+
+
+def take_back(path: str) -> None:
+    """Undo a `commit` that came to its end for some of the volumes only: those get their suffix again."""
+    renamed = volumes(path)
+    if (
+        renamed
+        and not os.path.exists(renamed[0] + PARTIAL)
+        and os.path.exists(volume_name(path, len(renamed)) + PARTIAL)
+    ):
+        for name in reversed(renamed):
+            os.replace(name, name + PARTIAL)
 
 
 def exists(path: str) -> bool:

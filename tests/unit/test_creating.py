@@ -185,6 +185,49 @@ def test_volumes(tree: Path, tmp_path: Path, size: int) -> None:
         assert facts(tmp_path / name[-3:] / "tree") == facts(tree)
 
 
+def test_volumes_of_which_some_have_their_names(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pack(tmp_path / "b.spca", tree, volume_bytes=5000)
+    replace, names = os.replace, []
+
+    def fail(source: str, target: str) -> None:
+        names.append(target)
+        if len(names) == 3:
+            raise OSError(5, "Input/output error", target)
+        replace(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", fail)
+        with pytest.raises(OSError, match="Input/output"):
+            pack(tmp_path / "a.spca", tree, volume_bytes=5000)
+    engines = FakeEngines()
+    pack(tmp_path / "a.spca", tree, volume_bytes=5000, engines=engines)
+    assert engines.codec.encoded == 0
+    with opened(tmp_path / "a.spca") as archive:
+        extract(archive, str(tmp_path / "out"))
+    assert facts(tmp_path / "out" / "tree") == facts(tree)
+    assert not [name for name in os.listdir(tmp_path) if "partial" in name or "job" in name]
+
+
+def test_a_full_disk_is_told_and_the_job_goes_on(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pack(tmp_path / "b.spca", tree)
+    pwrite, calls = os.pwrite, []
+
+    def fill(descriptor: int, data: bytes, offset: int) -> int:
+        calls.append(offset)
+        if len(calls) > 2:
+            raise OSError(28, "No space left on device")
+        return pwrite(descriptor, data[: max(1, len(data) // 2)] if len(calls) == 2 else data, offset)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", fill)
+        with pytest.raises(OSError, match="No space"):
+            pack(tmp_path / "a.spca", tree)
+    pack(tmp_path / "a.spca", tree)
+    with opened(tmp_path / "a.spca") as archive:
+        extract(archive, str(tmp_path / "out"))
+    assert facts(tmp_path / "out" / "tree") == facts(tree)
+
+
 def test_folders_that_cannot_be_read_are_told(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     listdir = os.listdir
 
