@@ -137,15 +137,15 @@ class Ledger:
         """Save a plan in one transaction: its end is the commit point.
 
         Args:
-            known_id: of the archive; empty for a new one, whose id is made from the plan.
+            known_id: of the archive; empty for a new one, whose id is made from its entries, wherever they are.
         """
         with self._saving():
             self._base.execute("BEGIN IMMEDIATE")
             self._base.execute("DELETE FROM groups")
-            digests = [request.encode()]
+            digests: list[bytes] = []
             for group in groups:
                 pieces, entries = _pack_pieces(group), _pack_entries(group)
-                digests.append(sha_prefix(32, pieces.encode(), entries))
+                digests.append(sha_prefix(32, entries))
                 self._base.execute(
                     "INSERT INTO groups VALUES (?, ?, ?, ?, ?, NULL, NULL, NULL)",
                     (group.number, group.coding, pieces, entries, group.content_bytes),

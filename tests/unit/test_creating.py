@@ -52,7 +52,9 @@ def test_a_file_beyond_4_gb_that_is_all_but_a_hole(tmp_path: Path) -> None:
 
 def test_equal_sources_give_equal_archives(tree: Path, tmp_path: Path) -> None:
     pack(tmp_path / "a.spca", tree)
-    pack(tmp_path / "b.spca", tree)
+    (tmp_path / "elsewhere").mkdir()
+    tree.rename(tmp_path / "elsewhere" / "tree")
+    pack(tmp_path / "b.spca", tmp_path / "elsewhere" / "tree")
     assert (tmp_path / "a.spca").read_bytes() == (tmp_path / "b.spca").read_bytes()
 
 
