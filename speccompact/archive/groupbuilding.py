@@ -49,6 +49,10 @@ class GroupTask:
     archive_id: bytes
 
 
+Watch = Callable[[GroupTask, int], None]
+"""Called with a task and the content bytes of it that are done."""
+
+
 @dataclass(frozen=True, slots=True)
 class BuiltGroup:
     """A record, ready to be written.

@@ -1,15 +1,12 @@
 """Where groups are made: here, one after the other, or wherever an executor of another kind sends them."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Protocol
 
-from speccompact.archive.groupbuilding import BuiltGroup, GroupTask, build_group
+from speccompact.archive.groupbuilding import BuiltGroup, GroupTask, Watch, build_group
 from speccompact.errors import ArgumentError
 from speccompact.options import Options
 from speccompact.streams.engine import Engines
-
-Watch = Callable[[GroupTask, int], None]
-"""Called with a task and the content bytes of it that are done."""
 
 
 class Executor(Protocol):

@@ -16,7 +16,7 @@ from speccompact.archive.events import Event, JobSummary, Listener
 from speccompact.archive.groupbuilding import BuiltGroup, Coder, GroupTask, join_record
 from speccompact.archive.groupexecutors import Executor
 from speccompact.archive.ledger import Job, Ledger, Loss, Written
-from speccompact.archive.merging import EntryMerger
+from speccompact.archive.entrymerging import EntryMerger
 from speccompact.archive.outputs import Output, OutputStream
 from speccompact.archive.records import (
     CHECK_BYTES,

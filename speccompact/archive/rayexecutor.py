@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from speccompact.archive.groupbuilding import BuiltGroup, GroupTask, build_group
-from speccompact.archive.groupexecutors import Watch
+from speccompact.archive.groupbuilding import BuiltGroup, GroupTask, Watch, build_group
 from speccompact.errors import ArgumentError, JobError
 from speccompact.options import Options
 

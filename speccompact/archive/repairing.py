@@ -15,7 +15,7 @@ from speccompact.archive.entries import Entry
 from speccompact.archive.events import Event, JobSummary, Listener, silent
 from speccompact.archive.groupbuilding import join_record
 from speccompact.archive.jobrunning import summarise
-from speccompact.archive.merging import EntryMerger
+from speccompact.archive.entrymerging import EntryMerger
 from speccompact.archive.outputs import Output
 from speccompact.archive.records import (
     HEAD_BYTES,
