@@ -12,11 +12,11 @@ from speccompact.archive.archivefile import read_at, read_table
 from speccompact.archive.archivelimits import ArchiveLimits
 from speccompact.archive.catalogue import Catalogue, GroupPlace, pack_catalogue
 from speccompact.archive.entries import Entry
+from speccompact.archive.entrymerging import EntryMerger
 from speccompact.archive.events import Event, JobSummary, Listener
 from speccompact.archive.groupbuilding import BuiltGroup, Coder, GroupTask, join_record
 from speccompact.archive.groupexecutors import Executor
 from speccompact.archive.ledger import Job, Ledger, Loss, Written
-from speccompact.archive.entrymerging import EntryMerger
 from speccompact.archive.outputs import Output, OutputStream
 from speccompact.archive.records import (
     CHECK_BYTES,

@@ -12,10 +12,10 @@ from speccompact.archive.archivefile import check_payload, read_at, read_section
 from speccompact.archive.archivelimits import ArchiveLimits
 from speccompact.archive.catalogue import Catalogue, GroupPlace, pack_catalogue, unpack_catalogue
 from speccompact.archive.entries import Entry
+from speccompact.archive.entrymerging import EntryMerger
 from speccompact.archive.events import Event, JobSummary, Listener, silent
 from speccompact.archive.groupbuilding import join_record
 from speccompact.archive.jobrunning import summarise
-from speccompact.archive.entrymerging import EntryMerger
 from speccompact.archive.outputs import Output
 from speccompact.archive.records import (
     HEAD_BYTES,
