@@ -21,7 +21,8 @@ import speccompact
 from speccompact import archive
 
 _HEAD = 50_000
-_NAMES = "ada grace alan edsger barbara donald john margaret linus ken dennis bjarne radia leslie".split()
+_NAME_LINE = "ada grace alan edsger barbara donald john margaret linus ken dennis bjarne radia leslie"
+_NAMES = _NAME_LINE.split()
 _PLACES = ["Oslo", "Lima", "Rome", "Kyiv", "Quito", "Hanoi"]
 
 
