@@ -115,11 +115,14 @@ class ArchiveFile:
     def content(self, number: int) -> BinaryIO:
         """Return the content of a group as a stream that can seek; decoding happens as it is read.
 
+        The check of the payload is compared first: a damaged one must not look like one that needs another model.
+
         Raises:
             FormatError: the record is damaged.
         """
         place = self.catalogue.groups[number]
         head = self.head(place)
+        check_payload(self._stream, place.offset, head)
         return decode_payload(
             self._stream, payload_offset(place.offset, head), head, options=self._options, engines=self._engines
         )
