@@ -17,7 +17,7 @@ def tell(event: archive.Event) -> None:
     """Print a line for each group."""
     if event.name == "group":
         values = event.values
-        print(f"group {values['number']}: {values['content_bytes']} -> {values['payload_bytes']} bytes")
+        print(f"group {values['number']!r}: {values['content_bytes']!r} -> {values['payload_bytes']!r} bytes")
 
 
 def main(engine: str, output: str, *sources: str) -> int:

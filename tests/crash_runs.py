@@ -101,7 +101,8 @@ def main(name: str, root: Path, kills: int, seed: int) -> None:
         (root / "more" / f"{number}.txt").write_bytes(prose(2000 + 700 * number, 50 + number))
     pack(root / "base.spca", root / "tree", slot_tokens=16)
     base = (root / "base.spca").read_bytes()
-    folder, steps = fresh(root, name), []
+    folder = fresh(root, name)
+    steps: list[str] = []
     began = time.monotonic()
     job(folder, steps.append)
     took, expected = time.monotonic() - began, outcome(folder)

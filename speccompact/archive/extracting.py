@@ -9,12 +9,13 @@ import hashlib
 import os
 import stat
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import BinaryIO, Protocol
 
 from speccompact.archive.archivefile import ArchiveFile
 from speccompact.archive.archivelimits import ArchiveLimits
 from speccompact.archive.entries import DIGEST_BYTES, Entry, FileType
-from speccompact.archive.events import Event, JobSummary, Listener, silent
+from speccompact.archive.events import Event, JobSummary, Listener, Value, silent
 from speccompact.archive.jobrunning import Step, no_step
 from speccompact.archive.remotetarget import RemoteTarget
 from speccompact.archive.restoring import OpenFile, RestoreOptions, refuse_taken, restore_folder, restore_other
@@ -126,7 +127,7 @@ class _Extraction:
     def run(self, resume: bool) -> JobSummary:
         """Restore everything."""
         for entry in self._entries:
-            self._attempt(entry, lambda entry=entry: split_path(entry.path, self._limits.path_bytes))
+            self._attempt(entry, partial(split_path, entry.path, self._limits.path_bytes))
         self._before()
         self._files(resume)
         self._after()
@@ -157,7 +158,7 @@ class _Extraction:
         """Write all files, in the order of their first pieces."""
         files = [e for e in self._entries if e.type == FileType.FILE and e.path not in self._lost]
         for entry in (entry for entry in files if not entry.pieces):
-            self._attempt(entry, lambda entry=entry: self._write_empty(entry, resume))
+            self._attempt(entry, partial(self._write_empty, entry, resume))
         by_group: dict[int, list[Entry]] = {}
         for entry in files:
             for number in dict.fromkeys(piece.group for piece in entry.pieces):
@@ -222,7 +223,7 @@ class _Extraction:
             to[1].update(data)
             length -= len(data)
             self._done += len(data)
-            values = {"done": self._done, "total": self._total, "path": entry.path}
+            values: dict[str, Value] = {"done": self._done, "total": self._total, "path": entry.path}
             self._listener(Event("progress", values))
 
     def _complete(self, entry: Entry, digest: bytes, sinks: dict[bytes, "tuple[Sink, hashlib._Hash]"]) -> None:
@@ -284,16 +285,16 @@ class _LocalExtraction(_Extraction):
 
     def _before(self) -> None:
         for entry in self._of(FileType.FOLDER):
-            self._attempt(entry, lambda entry=entry: self._tree.make_folder(entry.path))
+            self._attempt(entry, partial(self._tree.make_folder, entry.path))
             self._step("folder-made")
 
     def _after(self) -> None:
         for entry in self._entries:
             if entry.type not in (FileType.FILE, FileType.FOLDER):
-                self._attempt(entry, lambda entry=entry: self._other(entry))
+                self._attempt(entry, partial(self._other, entry))
                 self._step("other-made")
         for entry in reversed(list(self._of(FileType.FOLDER))):
-            self._attempt(entry, lambda entry=entry: restore_folder(self._tree, entry, self._restore))
+            self._attempt(entry, partial(restore_folder, self._tree, entry, self._restore))
 
     def _other(self, entry: Entry) -> None:
         if self._resumed and self._tree.status(entry.path) is not None:

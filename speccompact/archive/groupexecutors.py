@@ -1,6 +1,7 @@
 """Where groups are made: here, one after the other, or wherever an executor of another kind sends them."""
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Protocol
 
 from speccompact.archive.groupbuilding import BuiltGroup, GroupTask, Watch, build_group
@@ -26,7 +27,7 @@ class LocalExecutor:
     def run(self, tasks: Iterable[GroupTask], watch: Watch) -> Iterator[BuiltGroup]:
         """See `Executor`."""
         for task in tasks:
-            yield build_group(task, self._options, self._engines, lambda done, task=task: watch(task, done))
+            yield build_group(task, self._options, self._engines, partial(watch, task))
 
 
 def make_executor(name: str, options: Options, engines: Engines | None = None) -> Executor:

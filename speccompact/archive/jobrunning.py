@@ -13,7 +13,7 @@ from speccompact.archive.archivelimits import ArchiveLimits
 from speccompact.archive.catalogue import Catalogue, GroupPlace, pack_catalogue
 from speccompact.archive.entries import Entry
 from speccompact.archive.entrymerging import EntryMerger
-from speccompact.archive.events import Event, JobSummary, Listener
+from speccompact.archive.events import Event, JobSummary, Listener, Value
 from speccompact.archive.groupbuilding import BuiltGroup, Coder, GroupTask, join_record
 from speccompact.archive.groupexecutors import Executor
 from speccompact.archive.ledger import Job, Ledger, Loss, Written
@@ -153,7 +153,7 @@ class JobRun:
         start = 0
         for piece in task.plan.pieces:
             if done < start + piece.length:
-                values = {
+                values: dict[str, Value] = {
                     "done": self._done + done,
                     "total": self._total,
                     "path": piece.entries[0].path,

@@ -57,7 +57,12 @@ def test_the_archive_is_the_local_one_though_a_worker_dies(
     executor = RayExecutor(Options(threads=1), workers=3)
     started: list[Any] = []
     start = executor._start
-    monkeypatch.setattr(executor, "_start", lambda: started.append(start()) or started[-1])
+
+    def start_and_keep() -> Any:
+        started.append(start())
+        return started[-1]
+
+    monkeypatch.setattr(executor, "_start", start_and_keep)
     killed: list[int] = []
 
     def kill_one(name: str) -> None:
