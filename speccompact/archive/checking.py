@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from speccompact.archive.archivefile import ArchiveFile
 from speccompact.archive.entries import DIGEST_BYTES, Entry, FileType
-from speccompact.archive.events import Event, JobSummary, Listener, silent
+from speccompact.archive.events import Event, JobSummary, Listener, Value, silent
 from speccompact.errors import DamagedError, FormatError
 
 _CHUNK = 1 << 20
@@ -47,7 +47,7 @@ def verify(archive: ArchiveFile, *, decode: bool = True, listener: Listener = si
             if not entries:
                 lost.setdefault(b"", str(error))
         done += place.content_bytes
-        values = {"done": done, "total": total, "number": place.number, "archive_bytes": place.offset}
+        values: dict[str, Value] = {"done": done, "total": total, "number": place.number, "archive_bytes": place.offset}
         listener(Event("group", values))
     _links(archive, lost)
     sound = [entry for entry in archive.entries.values() if entry.path not in lost]
