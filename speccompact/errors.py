@@ -10,7 +10,8 @@
     ├── ModelError             a model cannot be used
     │   ├── ModelMissingError      it is not in the store
     │   └── ModelDamagedError      its file differs from its digest, or breaks a rule
-    └── LimitError             decoding would need more than the limits allow
+    ├── LimitError             decoding would need more than the limits allow
+    └── JobError               an archive job cannot go on: other options than it began with, or another process at work
 
 Numbers are part of the public contract: they are never reused. The edges (command line, service) map classes to exit
 codes and status codes; the library knows only classes and numbers. Messages name the file, frame, offset or field and
@@ -84,3 +85,9 @@ class LimitError(SpecCompactError):
     """Decoding would need more memory or output than the limits allow."""
 
     number = 40
+
+
+class JobError(SpecCompactError):
+    """An archive job cannot go on as asked; the message says what stands in its way."""
+
+    number = 50

@@ -8,7 +8,7 @@ import signal
 from collections.abc import Mapping
 from typing import Final
 
-from speccompact.errors import ArgumentError, FormatError, LimitError, ModelError, SpecCompactError
+from speccompact.errors import ArgumentError, FormatError, JobError, LimitError, ModelError, SpecCompactError
 from speccompact_cli.naming import shown
 
 SUCCESS: Final = 0
@@ -18,6 +18,8 @@ USAGE: Final = 2
 FORMAT: Final = 3
 MODEL: Final = 4
 LIMIT: Final = 5
+JOB: Final = 6
+"""Something was left out of an archive or of what was extracted, or one job is in the way of another."""
 INTERNAL: Final = 70
 """A bug in this program, by the convention of sysexits.h."""
 SIGNAL_BASE: Final = 128
@@ -43,6 +45,7 @@ EXIT_CODES: Final[Mapping[type[BaseException], int]] = {
     FormatError: FORMAT,
     ModelError: MODEL,
     LimitError: LIMIT,
+    JobError: JOB,
     MemoryError: LIMIT,
     BrokenPipeError: SIGNAL_BASE + signal.SIGPIPE,
     KeyboardInterrupt: SIGNAL_BASE + signal.SIGINT,
@@ -63,6 +66,7 @@ OPTION_NAMES: Final[Mapping[str, str]] = {
     "drafter": "--drafter",
     "drafter_file": "--drafter-file",
     "embed": "--embed",
+    "engine": "--engine",
     "evaluate_every": "--evaluate-every",
     "evaluate_length": "--evaluate-length",
     "evaluate_tokens": "--evaluate-tokens",
@@ -96,6 +100,7 @@ OPTION_NAMES: Final[Mapping[str, str]] = {
     "tokens": "--tokens",
     "top": "--top",
     "trust": "--trust",
+    "volume_bytes": "--volume-size",
     "warm_up": "--warm-up",
     "weights": "--weights",
     "width": "--width",

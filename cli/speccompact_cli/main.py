@@ -15,6 +15,7 @@ from speccompact_cli.exit_codes import SUCCESS, Stopped, exit_code
 from speccompact_cli.reports import report_failure
 
 _COMMANDS = {
+    "archive": ("archive_cmd", "Pack trees of files, and get back any of them."),
     "bench": ("bench_cmd", "Measure size and speed after a verified round trip."),
     "compress": ("compress_cmd", "Compress files to FILE.spc."),
     "decompress": ("decompress_cmd", "Decompress FILE.spc."),
@@ -79,8 +80,8 @@ def program() -> None:
     """Lossless compression of text with a language model.
 
     Exit codes: 0 done, 1 the system refused, 2 wrong use, 3 damaged or foreign data, 4 model missing or damaged,
-    5 a limit was reached, 70 a bug in this program, 130 interrupted, 141 the reader of the output went away,
-    143 ended by SIGTERM.
+    5 a limit was reached, 6 an archive job left something out, 70 a bug in this program, 130 interrupted,
+    141 the reader of the output went away, 143 ended by SIGTERM.
     """
 
 

@@ -7,11 +7,19 @@ import pytest
 from click.exceptions import UsageError
 
 from speccompact import errors
-from speccompact.errors import ArgumentError, DamagedError, FormatError, LimitError, ModelError, SpecCompactError
+from speccompact.errors import (
+    ArgumentError,
+    DamagedError,
+    FormatError,
+    JobError,
+    LimitError,
+    ModelError,
+    SpecCompactError,
+)
 from speccompact_cli.exit_codes import EXIT_CODES, INTERNAL, USAGE, Stopped, describe, exit_code
 from tests.source_tree import ROOT
 
-FAMILIES = {ArgumentError: 2, FormatError: 3, ModelError: 4, LimitError: 5}
+FAMILIES = {ArgumentError: 2, FormatError: 3, ModelError: 4, LimitError: 5, JobError: 6}
 
 
 def descendants(root: type[SpecCompactError]) -> Iterator[type[SpecCompactError]]:

@@ -49,7 +49,7 @@ def test_help_loads_nothing_heavy(environment: dict[str, str], tmp_path: Path) -
     assert result.stdout.endswith("[]\n")
 
 
-@pytest.mark.parametrize("command", ["bench", "compress", "decompress", "inspect", "models", "verify"])
+@pytest.mark.parametrize("command", ["archive", "bench", "compress", "decompress", "inspect", "models", "verify"])
 def test_help_of_a_command_loads_nothing_heavy(environment: dict[str, str], tmp_path: Path, command: str) -> None:
     script = (
         "import sys\nfrom speccompact_cli.main import run\n"

@@ -5,6 +5,7 @@ import ast
 import pytest
 
 import speccompact
+from speccompact import archive
 from tests.source_tree import Module, modules
 
 
@@ -25,12 +26,14 @@ def test_lists_are_sorted_and_without_repeats(module: Module) -> None:
 
 def test_the_public_surface_is_sorted_and_without_repeats() -> None:
     assert list(speccompact.__all__) == sorted(set(speccompact.__all__))
+    assert list(archive.__all__) == sorted(set(archive.__all__))
 
 
 def test_every_public_name_exists() -> None:
     assert speccompact.__all__
-    for name in speccompact.__all__:
-        assert getattr(speccompact, name) is not None
+    for module in (speccompact, archive):
+        for name in module.__all__:
+            assert getattr(module, name) is not None
 
 
 def test_the_surface_can_be_listed() -> None:
@@ -40,3 +43,5 @@ def test_the_surface_can_be_listed() -> None:
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no_such_name"):
         _ = speccompact.no_such_name
+    with pytest.raises(AttributeError, match="no_such_name"):
+        _ = archive.no_such_name

@@ -80,7 +80,7 @@ def test_no_module_imports_itself_through_others() -> None:
 
 def test_packages_hold_no_code() -> None:
     for module in modules().values():
-        if is_package(module) and module.name != "speccompact":
+        if is_package(module) and module.name not in ("speccompact", "speccompact.archive"):
             assert len(module.tree.body) == 1, f"{module.path} holds more than its docstring"
 
 

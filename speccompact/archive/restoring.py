@@ -1,0 +1,185 @@
+"""From entries to the file system: one path at a time, inside a `SafeTree`. The way there is in `metadata`.
+
+Commit point of a file: the rename from its temporary name, after its bytes and metadata are on disk.
+"""
+
+import errno
+import grp
+import os
+import pwd
+import stat
+from contextlib import suppress
+from dataclasses import dataclass
+
+from speccompact.archive.entries import Entry, FileType
+from speccompact.archive.safetree import SafeTree
+from speccompact.container.format import sha_prefix
+from speccompact.errors import DamagedError
+
+_PERMISSIONS = 0o777
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreOptions:
+    """What of the metadata is restored beyond permissions and times.
+
+    Attributes:
+        force: replace what is there.
+        owner: owner and group, by name where the system knows it.
+        special: set-uid, set-gid and sticky bits, devices, and extended attributes of the system.
+        xattrs: extended attributes of users.
+        numeric: owner and group by number.
+    """
+
+    force: bool = False
+    owner: bool = False
+    special: bool = False
+    xattrs: bool = False
+    numeric: bool = False
+
+
+class OpenFile:
+    """A file while it is written, under a temporary name that the same path always gets.
+
+    Args:
+        tree: the target.
+        entry: what it will be.
+    """
+
+    def __init__(self, tree: SafeTree, entry: Entry, options: RestoreOptions) -> None:
+        self._tree, self._entry, self._options = tree, entry, options
+        parent, name = tree.parent(entry.path)
+        self._temporary = b".speccompact-" + sha_prefix(8, name).hex().encode() + b".tmp"
+        with suppress(FileNotFoundError):
+            os.unlink(self._temporary, dir_fd=parent)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._file = os.open(self._temporary, flags, 0o600, dir_fd=parent)
+        self._spans = list(entry.segments) if entry.segments is not None else [(0, entry.size)]
+        self._at = 0
+
+    def write(self, data: bytes) -> None:
+        """Write the next stored bytes."""
+        while data:
+            offset, length = self._spans[0]
+            taken = min(len(data), length - self._at)
+            _write_all(self._file, data[:taken], offset + self._at)
+            data, self._at = data[taken:], self._at + taken
+            if self._at == length:
+                self._spans.pop(0)
+                self._at = 0
+
+    def commit(self) -> None:
+        """Give the file its metadata and its name."""
+        entry = self._entry
+        os.ftruncate(self._file, entry.size)
+        _restore(self._file, entry, self._options)
+        os.fsync(self._file)
+        os.close(self._file)
+        self._file = -1
+        parent, name = self._tree.parent(entry.path)
+        if not self._options.force:
+            refuse_taken(self._tree, entry)
+        os.rename(self._temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
+
+    def abort(self) -> None:
+        """Remove what was written."""
+        if self._file >= 0:
+            os.close(self._file)
+        parent, _ = self._tree.parent(self._entry.path)
+        with suppress(FileNotFoundError):
+            os.unlink(self._temporary, dir_fd=parent)
+
+
+def refuse_taken(tree: SafeTree, entry: Entry) -> None:
+    """Raise FileExistsError where something is at the path of an entry."""
+    if tree.status(entry.path) is not None:
+        raise FileExistsError(errno.EEXIST, "already exists; -f overwrites it", entry.path)
+
+
+def restore_other(tree: SafeTree, entry: Entry, options: RestoreOptions) -> None:
+    """Make what is no regular file and no folder, or a hard link to a file that was restored before.
+
+    Raises:
+        DamagedError: a hard link leads out of the target, or to something that is no file.
+        OSError: it cannot be made.
+    """
+    parent, name = tree.parent(entry.path)
+    if options.force:
+        status = tree.status(entry.path)
+        if status is not None and not stat.S_ISDIR(status.st_mode):
+            os.unlink(name, dir_fd=parent)
+    match entry.type:
+        case FileType.SYMLINK:
+            os.symlink(entry.link, name, dir_fd=parent)
+        case FileType.HARDLINK:
+            _link(tree, entry)
+        case FileType.FIFO:
+            os.mkfifo(name, 0o600, dir_fd=parent)
+        case FileType.CHARACTER | FileType.BLOCK:
+            if not options.special:
+                raise OSError(None, "devices are made only if special files are asked for")
+            kind = stat.S_IFCHR if entry.type == FileType.CHARACTER else stat.S_IFBLK
+            os.mknod(name, kind | 0o600, entry.device, dir_fd=parent)
+    if entry.type == FileType.HARDLINK:
+        return
+    parent, name = tree.parent(entry.path)
+    if options.owner:
+        uid, gid = _owner(entry, options)
+        os.chown(name, uid, gid, dir_fd=parent, follow_symlinks=False)
+    if entry.type != FileType.SYMLINK:
+        os.chmod(name, _mode(entry, options), dir_fd=parent)
+    os.utime(name, ns=(entry.mtime_ns, entry.mtime_ns), dir_fd=parent, follow_symlinks=False)
+
+
+def restore_folder(tree: SafeTree, entry: Entry, options: RestoreOptions) -> None:
+    """Give a folder its metadata, after all that is in it was made."""
+    parent, name = tree.parent(entry.path)
+    descriptor = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+    try:
+        _restore(descriptor, entry, options)
+    finally:
+        os.close(descriptor)
+
+
+def _link(tree: SafeTree, entry: Entry) -> None:
+    status = tree.status(entry.link)
+    if status is None or not stat.S_ISREG(status.st_mode):
+        raise DamagedError(f"entry {entry.path[:80]!r} is a hard link to what is no file of the target")
+    parent, name = tree.parent(entry.link)
+    held = os.dup(parent)
+    try:
+        parent, own = tree.parent(entry.path)
+        os.link(name, own, src_dir_fd=held, dst_dir_fd=parent, follow_symlinks=False)
+    finally:
+        os.close(held)
+
+
+def _restore(descriptor: int, entry: Entry, options: RestoreOptions) -> None:
+    if options.owner:
+        os.fchown(descriptor, *_owner(entry, options))
+    for name, value in entry.xattrs if options.xattrs or options.special else ():
+        if name.startswith(b"user.") or options.special:
+            os.setxattr(descriptor, name, value)
+    os.fchmod(descriptor, _mode(entry, options))
+    os.utime(descriptor, ns=(entry.mtime_ns, entry.mtime_ns))
+
+
+def _mode(entry: Entry, options: RestoreOptions) -> int:
+    return entry.mode if options.special else entry.mode & _PERMISSIONS
+
+
+def _owner(entry: Entry, options: RestoreOptions) -> tuple[int, int]:
+    uid, gid = entry.uid, entry.gid
+    if not options.numeric:
+        with suppress(KeyError):
+            uid = pwd.getpwnam(os.fsdecode(entry.user)).pw_uid
+        with suppress(KeyError):
+            gid = grp.getgrnam(os.fsdecode(entry.group_name)).gr_gid
+    return uid, gid
+
+
+def _write_all(descriptor: int, data: bytes, offset: int) -> None:
+    left = memoryview(data)
+    while left:
+        count = os.pwrite(descriptor, left, offset)
+        left, offset = left[count:], offset + count

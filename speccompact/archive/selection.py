@@ -1,0 +1,48 @@
+"""Which paths are meant: globs that include and exclude."""
+
+import fnmatch
+import os
+import re
+from collections.abc import Sequence
+
+
+class Selection:
+    """A path is selected if it matches an include (or there is none), and no exclude; so are those in its folders.
+
+    A pattern with "/" is matched against the whole path, one without against any component. `*` and `?` match
+    anything but "/", `**` matches that too.
+    """
+
+    def __init__(self, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> None:
+        self._include = [_compiled(pattern) for pattern in include]
+        self._exclude = [_compiled(pattern) for pattern in exclude]
+
+    def excludes(self, path: bytes) -> bool:
+        """Return whether a path is excluded, and thus everything in it."""
+        return any(pattern.search(os.fsdecode(path)) for pattern in self._exclude)
+
+    def takes(self, path: bytes) -> bool:
+        """Return whether a path is selected."""
+        name = os.fsdecode(path)
+        included = not self._include or any(pattern.search(name) for pattern in self._include)
+        return included and not self.excludes(path)
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """Return a pattern to search paths with; it ends at the end of a component."""
+    anchored = "/" in pattern.rstrip("/")
+    parts = re.split(r"(\*\*/?|\*|\?|\[[^/\]]+\])", pattern.strip("/"))
+    text = "".join(_piece(part) for part in parts)
+    return re.compile(("^" if anchored else "(?:^|/)") + text + "(?:/|$)", re.DOTALL)
+
+
+def _piece(part: str) -> str:
+    if part.startswith("**"):
+        return "(?:.*/)?" if part.endswith("/") else ".*"
+    if part == "*":
+        return "[^/]*"
+    if part == "?":
+        return "[^/]"
+    if part.startswith("[") and part.endswith("]"):
+        return fnmatch.translate(part).removeprefix("(?s:").removesuffix(r")\Z")
+    return re.escape(part)

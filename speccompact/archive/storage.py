@@ -1,0 +1,203 @@
+"""Where bytes are: local paths, and whatever else fsspec knows by its URL (`s3://bucket/key`).
+
+A location is a string: a local path in the file system's encoding (surrogates stand for undecodable bytes), or a URL.
+"""
+
+import builtins
+import io
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, BinaryIO, cast
+
+from speccompact.errors import ArgumentError
+
+_VOLUME_DIGITS = 3
+
+
+def is_remote(location: str) -> bool:
+    """Return whether a location is a URL."""
+    return "://" in location
+
+
+def filesystem(location: str) -> tuple[Any, str]:
+    """Return the fsspec file system of a URL, and the path in it.
+
+    Raises:
+        ArgumentError: the protocol is unknown, or what it needs is not installed.
+    """
+    import fsspec
+
+    try:
+        found: tuple[Any, str] = fsspec.core.url_to_fs(location)
+    except (ValueError, ImportError) as error:
+        hint = "; install speccompact[s3]" if location.startswith(("s3://", "s3a://")) else ""
+        raise ArgumentError(f"{location} cannot be reached: {error}{hint}") from None
+    return found
+
+
+def open_read(location: str) -> BinaryIO:
+    """Open for reading; the stream can seek.
+
+    Raises:
+        OSError: it is not there, or cannot be read.
+    """
+    if is_remote(location):
+        system, path = filesystem(location)
+        return cast(BinaryIO, system.open(path, "rb"))
+    return builtins.open(location, "rb", buffering=0)
+
+
+def volume_name(location: str, number: int) -> str:
+    """Return the name of volume `number` (from 0) of a split archive."""
+    return f"{location}.{number + 1:0{_VOLUME_DIGITS}}"
+
+
+def volumes(location: str) -> list[str]:
+    """Return the volumes of a split local archive, named by its own name or that of its first volume; else nothing."""
+    base = location.removesuffix(volume_name("", 0))
+    found: list[str] = []
+    while os.path.exists(name := volume_name(base, len(found))):
+        found.append(name)
+    return found
+
+
+def open_archive(location: str) -> BinaryIO:
+    """Open an archive for reading, in one piece or in volumes.
+
+    Raises:
+        OSError: it is not there, or cannot be read.
+    """
+    if not is_remote(location) and (location.endswith(volume_name("", 0)) or not os.path.lexists(location)):
+        parts = volumes(location)
+        if parts:
+            return cast(BinaryIO, io.BufferedReader(_Joined(parts)))
+    if is_remote(location):
+        return open_read(location)
+    return builtins.open(location, "rb")
+
+
+class _Joined(io.RawIOBase):
+    """Volumes as one stream."""
+
+    def __init__(self, names: list[str]) -> None:
+        super().__init__()
+        self._streams = [io.FileIO(name) for name in names]
+        self._sizes = [os.fstat(stream.fileno()).st_size for stream in self._streams]
+        self._position = 0
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def seekable(self) -> bool:
+        """Return True."""
+        return True
+
+    def tell(self) -> int:
+        """Return the position."""
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Go to a position."""
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: sum(self._sizes)}[whence]
+        self._position = max(0, base + offset)
+        return self._position
+
+    def readinto(self, buffer: "memoryview | bytearray") -> int:  # type: ignore[override]
+        """Fill `buffer` from the position on, at most to the end of a volume."""
+        start = 0
+        for stream, size in zip(self._streams, self._sizes, strict=True):
+            if self._position < start + size:
+                stream.seek(self._position - start)
+                data = stream.read(min(len(buffer), start + size - self._position)) or b""
+                buffer[: len(data)] = data
+                self._position += len(data)
+                return len(data)
+            start += size
+        return 0
+
+    def close(self) -> None:
+        """Close all volumes."""
+        for stream in self._streams:
+            stream.close()
+        super().close()
+
+
+class Window(io.RawIOBase):
+    """Bytes [start, start + size) of a stream that can seek, as a stream of their own."""
+
+    def __init__(self, stream: BinaryIO, start: int, size: int) -> None:
+        super().__init__()
+        self._stream, self._start, self._size = stream, start, size
+        self._position = 0
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def seekable(self) -> bool:
+        """Return True."""
+        return True
+
+    def tell(self) -> int:
+        """Return the position."""
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Go to a position."""
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        self._position = max(0, base + offset)
+        return self._position
+
+    def readinto(self, buffer: "memoryview | bytearray") -> int:  # type: ignore[override]
+        """Fill `buffer` from the position on."""
+        size = min(len(buffer), self._size - self._position)
+        if size <= 0:
+            return 0
+        self._stream.seek(self._start + self._position)
+        data = self._stream.read(size)
+        buffer[: len(data)] = data
+        self._position += len(data)
+        return len(data)
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteFile:
+    """A file that a URL's file system lists.
+
+    Attributes:
+        location: its URL.
+        name: its path below the URL that was listed, "/" between components.
+        size: bytes.
+        mtime_ns: time of last change, 0 where the file system does not tell.
+    """
+
+    location: str
+    name: str
+    size: int
+    mtime_ns: int
+
+
+def list_remote(location: str) -> Iterator[RemoteFile]:
+    """Yield the files below a URL, or the one that it names, in order of their names."""
+    system, root = filesystem(location)
+    protocol = location.partition("://")[0]
+    root = root.rstrip("/")
+    for path, detail in sorted(system.find(root, detail=True).items()):
+        name = path[len(root) :].lstrip("/") if path != root else ""
+        yield RemoteFile(f"{protocol}://{path.lstrip('/') if protocol != 'file' else path}", name, *_details(detail))
+
+
+def remote_status(location: str) -> tuple[int, int]:
+    """Return size (bytes) and time of last change (nanoseconds) of a remote file."""
+    system, path = filesystem(location)
+    system.invalidate_cache()
+    return _details(system.info(path))
+
+
+def _details(detail: dict[str, Any]) -> tuple[int, int]:
+    changed: Any = detail.get("LastModified", detail.get("mtime", detail.get("created")))
+    if hasattr(changed, "timestamp"):
+        changed = changed.timestamp()
+    return int(detail["size"]), int(changed or 0) * 1_000_000_000

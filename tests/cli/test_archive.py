@@ -1,0 +1,143 @@
+"""The archive commands, in this process, with the fake model."""
+
+import io
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from speccompact_cli.main import run
+from tests.archive_trees import facts, make_tree
+from tests.fakes import FakeEngines, prose
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def command(
+    tmp_path: Path, fake_engines: FakeEngines, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Command:
+    """Run `speccompact archive` in tmp_path, where the folder `tree` is; returns code, output and remarks."""
+    make_tree(tmp_path / "tree")
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        code = run(["archive", *arguments])
+        out, said = capfd.readouterr()
+        assert "Traceback" not in said
+        return code, out, said
+
+    return call
+
+
+def test_there_and_back(command: Command, tmp_path: Path) -> None:
+    code, out, said = command("create", "-2", "a.spca", "tree", "--events", "log.jsonl")
+    assert (code, out) == (0, "")
+    assert "a.spca: holds 2" in said
+    assert "bpb" in said
+    events = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert {"found", "planned", "group", "done"} <= {event["event"] for event in events}
+    assert command("verify", "a.spca")[0] == 0
+    assert command("verify", "--quick", "a.spca")[0] == 0
+    assert command("diff", "a.spca", "tree")[:2] == (0, "")
+    assert command("extract", "a.spca", "-C", "out")[0] == 0
+    assert facts(tmp_path / "out" / "tree") == facts(tmp_path / "tree")
+
+
+def test_list(command: Command) -> None:
+    command("create", "a.spca", "tree")
+    code, out, _ = command("list", "a.spca", "tree/docs", "--include", "*.md")
+    assert (code, out) == (0, "tree/docs/copy.md\n")
+    code, out, _ = command("list", "-l", "a.spca", "tree/run.sh", "tree/link")
+    assert out.splitlines()[0].startswith("lrwxrwxrwx")
+    assert out.splitlines()[0].endswith("tree/link -> docs/0.txt")
+    assert out.splitlines()[1].startswith("-rwxr-x---")
+    entries = [json.loads(line) for line in command("list", "--json", "a.spca")[1].splitlines()]
+    names = {entry["path"]: entry for entry in entries}
+    assert names["tree/holes"]["size"] == 3 << 20
+    assert os.fsencode("tree/bytes\udcff\udcfe") in {os.fsencode(name) for name in names}
+    assert names["tree/bytes\udcff\udcfe"]["path_base64"]
+
+
+def test_cat_says_what_it_decoded(command: Command, tmp_path: Path) -> None:
+    command("create", "a.spca", "tree")
+    code, out, said = command("cat", "-v", "a.spca", "tree/docs/3.txt")
+    assert (code, out.encode()) == (0, (tmp_path / "tree" / "docs" / "3.txt").read_bytes())
+    assert "1 of 3 groups decoded" in said
+    assert command("cat", "a.spca", "tree/none")[0] == 2
+    assert command("cat", "a.spca", "nothing")[0] == 1
+
+
+def test_append_and_diff(command: Command, tmp_path: Path) -> None:
+    command("create", "a.spca", "tree")
+    (tmp_path / "tree" / "later.txt").write_bytes(prose(700, 5))
+    code, out, _ = command("diff", "--json", "a.spca", "tree")
+    assert code == 1
+    assert {"path": "tree/later.txt", "what": ["new"]} in [json.loads(line) for line in out.splitlines()]
+    assert command("append", "a.spca", "tree")[0] == 0
+    assert command("diff", "--content", "a.spca", "tree")[:2] == (0, "")
+
+
+def test_repair(command: Command, tmp_path: Path) -> None:
+    command("create", "a.spca", "tree")
+    (tmp_path / "bad.spca").write_bytes((tmp_path / "a.spca").read_bytes()[:-20])
+    code, _, said = command("verify", "bad.spca")
+    assert (code, "repair" in said) == (3, True)
+    assert command("repair", "bad.spca", "a.spca")[0] == 1
+    assert command("repair", "bad.spca", "good.spca")[0] == 0
+    assert (tmp_path / "good.spca").read_bytes() == (tmp_path / "a.spca").read_bytes()
+
+
+def test_lists_of_files(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "names").write_bytes(b"tree/docs/1.txt\ntree/docs/2.txt\n")
+    assert command("create", "a.spca", "--files-from", "names")[0] == 0
+    assert command("list", "a.spca")[1] == "tree/docs/1.txt\ntree/docs/2.txt\n"
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"tree/bytes\xff\xfe\0")))
+    assert command("create", "b.spca", "-0", "--files-from", "-")[0] == 0
+    assert command("list", "b.spca")[1] == "tree/bytes\\xff\\xfe\n"
+
+
+def test_volumes(command: Command, tmp_path: Path) -> None:
+    assert command("create", "a.spca", "tree", "--volume-size", "10k")[0] == 0
+    assert (tmp_path / "a.spca.002").exists()
+    assert command("verify", "a.spca")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["create", "a.spca"], 2, "SOURCE"),
+        (["create", "a.spca", "nowhere"], 1, "nowhere"),
+        (["create", "taken", "tree"], 1, "-f"),
+        (["create", "a.spca", "tree", "--engine", "abacus"], 2, "--engine"),
+        (["create", "a.spca", "tree", "--volume-size", "lots"], 2, "700m"),
+        (["create", "a.spca", "tree", "--slot-tokens", "1"], 2, "--slot-tokens"),
+        (["create", "nosuch://bucket/a.spca", "tree"], 2, "nosuch"),
+        (["extract", "taken"], 3, "does not begin"),
+        (["extract", "nowhere"], 1, "nowhere"),
+        (["list", "taken"], 3, "does not begin"),
+        (["append", "nowhere", "tree"], 1, "nowhere"),
+        (["repair", "taken", "out"], 3, "begin"),
+        (["frobnicate"], 2, "frobnicate"),
+    ],
+)
+def test_mistakes(command: Command, tmp_path: Path, arguments: list[str], code: int, words: str) -> None:
+    (tmp_path / "taken").write_bytes(b"taken")
+    before = sorted(os.listdir(tmp_path))
+    found, out, said = command(*arguments)
+    assert (found, out) == (code, "")
+    assert words in said
+    assert sorted(os.listdir(tmp_path)) == before
+
+
+def test_what_was_left_out_shows_in_the_code(command: Command, tmp_path: Path) -> None:
+    command("create", "a.spca", "tree")
+    (tmp_path / "out" / "tree").mkdir(parents=True)
+    (tmp_path / "out" / "tree" / "run.sh").write_text("mine")
+    code, _, said = command("extract", "a.spca", "-C", "out")
+    assert code == 6
+    assert "tree/run.sh: left out: already exists" in said
+    assert (tmp_path / "out" / "tree" / "run.sh").read_text() == "mine"

@@ -1,0 +1,100 @@
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from speccompact.archive.appending import append
+from speccompact.archive.archivefile import find_trailer
+from speccompact.archive.checking import verify
+from speccompact.archive.events import JobSummary
+from speccompact.archive.extracting import extract
+from speccompact.archive.groupexecutors import LocalExecutor
+from speccompact.archive.request import Request
+from speccompact.errors import ArgumentError, JobError
+from speccompact.options import Options
+from tests.archive_trees import facts, make_tree, opened, pack
+from tests.fakes import FakeEngines, prose
+
+
+def add(output: Path, *sources: Path, **fields: Any) -> JobSummary:
+    step = fields.pop("step", lambda name: None)
+    request = Request(tuple(map(str, sources)), **{"level": 2} | fields)
+    return append(str(output), request, executor=LocalExecutor(Options(), FakeEngines()), step=step)
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    return make_tree(tmp_path / "tree")
+
+
+@pytest.mark.parametrize("volume_bytes", [None, 5000])
+def test_what_changed_is_added_and_what_was_there_is_untouched(
+    tree: Path, tmp_path: Path, volume_bytes: int | None
+) -> None:
+    pack(tmp_path / "a.spca", tree, volume_bytes=volume_bytes)
+    with opened(tmp_path / "a.spca") as archive:
+        before = archive.read_at(0, archive.file_bytes)
+    (tree / "docs" / "new.txt").write_bytes(prose(2000, 42))
+    (tree / "docs" / "3.txt").write_bytes(prose(100, 43))
+    os.utime(tree / "docs", ns=(5, 5))
+    summary = add(tmp_path / "a.spca", tree)
+    assert (summary.entries, summary.content_bytes, summary.left_out) == (3, 2100, ())
+    with opened(tmp_path / "a.spca") as archive:
+        assert archive.read_at(0, len(before)) == before
+        assert archive.trailer.generation == 1
+        assert verify(archive).left_out == ()
+        assert extract(archive, str(tmp_path / "out")).left_out == ()
+    assert facts(tmp_path / "out" / "tree") == facts(tree)
+    assert not [name for name in os.listdir(tmp_path) if "job" in name]
+
+
+def test_nothing_new_changes_nothing(tree: Path, tmp_path: Path) -> None:
+    pack(tmp_path / "a.spca", tree)
+    before = (tmp_path / "a.spca").read_bytes()
+    summary = add(tmp_path / "a.spca", tree)
+    assert (summary.entries, summary.groups) == (0, 0)
+    assert (tmp_path / "a.spca").read_bytes() == before
+    assert add(tmp_path / "a.spca", tree, unchanged=True).entries > 10
+
+
+def test_an_append_that_was_stopped_leaves_the_archive_as_it_was(tree: Path, tmp_path: Path) -> None:
+    pack(tmp_path / "a.spca", tree / "docs")
+
+    def stop(name: str) -> None:
+        if name == "trailer-written":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        add(tmp_path / "a.spca", tree, step=stop)
+    os.truncate(tmp_path / "a.spca", os.path.getsize(tmp_path / "a.spca") - 1)
+    with opened(tmp_path / "a.spca") as archive:
+        assert archive.file_bytes > archive.trailer.archive_bytes
+        assert b"docs/1.txt" in archive.entries
+        assert b"tree/docs/1.txt" not in archive.entries
+        assert verify(archive).left_out == ()
+    with pytest.raises(JobError, match="other sources"):
+        add(tmp_path / "a.spca", tree / "none")
+    add(tmp_path / "a.spca", tree)
+    with opened(tmp_path / "a.spca") as archive:
+        assert archive.entries.keys() >= {b"docs/1.txt", b"tree/docs/1.txt"}
+
+
+def test_a_trailer_inside_a_stored_file_is_not_taken_for_the_end(tree: Path, tmp_path: Path) -> None:
+    pack(tmp_path / "inner.spca", tree / "noise.bin")
+    (tmp_path / "nest").mkdir()
+    (tmp_path / "inner.spca").rename(tmp_path / "nest" / "inner.bin")
+    pack(tmp_path / "a.spca", tmp_path / "nest")
+    data = (tmp_path / "a.spca").read_bytes()
+    assert data.count(b"\xd3ARC") == 2
+    (tmp_path / "a.spca").write_bytes(data + b"garbage" * 300_000)
+    with open(tmp_path / "a.spca", "rb") as stream:
+        trailer = find_trailer(stream, len(data) + 2_100_000, data[8:16])
+    assert trailer.archive_bytes == len(data)
+
+
+def test_what_cannot_be_appended_to(tmp_path: Path, tree: Path) -> None:
+    with pytest.raises(ArgumentError, match="objects cannot grow"):
+        append("memory://bucket/a.spca", Request((str(tree),)))
+    with pytest.raises(FileNotFoundError):
+        add(tmp_path / "none.spca", tree)
