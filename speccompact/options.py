@@ -22,7 +22,7 @@ class Options:
         kernels: "torch" (reference), "numba" (fused, CPU only) or "auto".
         groups: groups of frames that are decoded at once where a seekable archive is decompressed or verified as a
             whole, each with a part of the threads and each with the memory that one takes. Ranges, salvage and
-            `speccompact.open` decode one after the other.
+            `speccompact.open` decode one after the other. In a job of `speccompact.archive`: groups made at once.
         drafter: what proposes tokens while decompressing: "none", "suffix" (what followed the same tokens before),
             "block" (a small network, a block of tokens at once), "model" (a small language model) or "hybrid", for
             each slot the better of suffix and block. Where there are no weights for the vocabulary of an archive,

@@ -6,6 +6,7 @@ from speccompact_cli.archive_check_cmd import repair_command, verify_command
 from speccompact_cli.archive_create_cmd import append_command, create_command
 from speccompact_cli.archive_extract_cmd import cat_command, extract_command
 from speccompact_cli.archive_list_cmd import diff_command, list_command
+from speccompact_cli.archive_report_cmd import report_command
 
 
 @click.group("archive")
@@ -25,6 +26,7 @@ for command in (
     extract_command,
     list_command,
     repair_command,
+    report_command,
     verify_command,
 ):
     archive_command.add_command(command)

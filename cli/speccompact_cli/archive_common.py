@@ -130,7 +130,7 @@ class JobProgress(Activity):
     def __init__(self, console: Console, label: str, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(console)
         self._label, self._clock = label, clock
-        self._drawn, self._began, self._first = 0.0, clock(), 0
+        self._drawn, self._began, self._first = 0.0, clock(), -1
 
     def hear(self, event: Event) -> None:
         """Draw what an event says, ten times a second at most; say at once what was left out."""
@@ -146,11 +146,11 @@ class JobProgress(Activity):
             return
         self._drawn = now
         if event.name == "found":
-            self.show(f"{self._label}  looking: {values['entries']} entries, {amount(values['bytes'])}")
+            self.show(self._label, f"looking: {values['entries']} entries", amount(values["bytes"]))
         elif values.get("total"):
-            self.show(self._line(values, now - self._began))
+            self.show(self._label, *self._fields(values, now - self._began))
 
-    def _line(self, values: dict[str, Any], seconds: float) -> str:
+    def _fields(self, values: dict[str, Any], seconds: float) -> list[str]:
         done, total = values["done"], values["total"]
         if self._first < 0:  # what an earlier run has done says nothing about the rate
             self._first = done
@@ -158,13 +158,13 @@ class JobProgress(Activity):
         bar = ("#" * int(share * _BAR)).ljust(_BAR, "-")
         rate = (done - self._first) / seconds if seconds > 0 else 0.0
         left = duration((total - done) / rate) if rate > 0 else "?"
-        parts = [f"{self._label}  [{bar}] {share:4.0%}  {amount(done)}/{amount(total)}  {amount(rate)}/s  {left} left"]
+        fields = [f"[{bar}] {share:4.0%}", f"{left} left", f"{amount(done)}/{amount(total)}", f"{amount(rate)}/s"]
         if values.get("archive_bytes") and done:
-            parts.append(f"{8 * values['archive_bytes'] / done:.3f} bpb")
+            fields.append(f"{8 * values['archive_bytes'] / done:.3f} bpb")
         if values.get("path"):
             own = f" {values['path_done'] / values['path_total']:.0%}" if values.get("path_total") else ""
-            parts.append(shown(values["path"]) + own)
-        return "  ".join(parts)
+            fields.append(shown(values["path"]) + own)
+        return fields
 
 
 def report_job(console: Console, archive: str, verb: str, summary: JobSummary, seconds: float) -> int:

@@ -21,6 +21,7 @@ from speccompact_cli.shared_options import (
     coding_options,
     make_console,
     make_options,
+    parallel_making_option,
     running_options,
     verbosity_options,
 )
@@ -49,6 +50,7 @@ def _executor(engine: str, options: Options) -> "Executor":
 @_ENGINE
 @event_option
 @running_options
+@parallel_making_option
 @verbosity_options
 def create_command(
     archive: str,
@@ -62,6 +64,7 @@ def create_command(
     events: str | None,
     threads: int,
     device: str,
+    parallel: int,
     quiet: bool,
     verbose: bool,
     group: int | None,
@@ -74,7 +77,7 @@ def create_command(
     from speccompact.archive.creating import create  # loads NumPy: only when it runs
 
     request = make_request(sources, files_from, by_null, values | {"group_frames": group, "volume_bytes": volume_size})
-    options, console = make_options(threads, device), make_console(quiet, verbose)
+    options, console = make_options(threads, device, parallel), make_console(quiet, verbose)
     began = time.monotonic()
     with watching(console, shown(archive), events) as listener:
         summary = create(
@@ -91,6 +94,7 @@ def create_command(
 @_ENGINE
 @event_option
 @running_options
+@parallel_making_option
 @verbosity_options
 def append_command(
     archive: str,
@@ -101,6 +105,7 @@ def append_command(
     events: str | None,
     threads: int,
     device: str,
+    parallel: int,
     quiet: bool,
     verbose: bool,
     group: int | None,
@@ -113,7 +118,7 @@ def append_command(
     from speccompact.archive.appending import append  # loads NumPy: only when it runs
 
     request = make_request(sources, files_from, by_null, values | {"group_frames": group})
-    options, console = make_options(threads, device), make_console(quiet, verbose)
+    options, console = make_options(threads, device, parallel), make_console(quiet, verbose)
     began = time.monotonic()
     with watching(console, shown(archive), events) as listener:
         summary = append(archive, request, executor=_executor(engine, options), listener=listener)

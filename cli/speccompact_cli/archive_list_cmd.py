@@ -70,8 +70,15 @@ def _line(entry: "Entry", long: bool) -> str:
     arrow = f" -> {shown(entry.link)}" if entry.link else ""
     mode = _LETTERS[entry.type] + stat.filemode(entry.mode)[1:]
     owner = f"{shown(entry.user) or entry.uid}/{shown(entry.group_name) or entry.gid}"
-    when = time.strftime("%Y-%m-%d %H:%M", time.gmtime(entry.mtime_ns // 1_000_000_000))
-    return f"{mode} {owner:17} {entry.size:>12} {when} {name}{arrow}"
+    return f"{mode} {owner:17} {entry.size:>12} {_moment(entry.mtime_ns // 1_000_000_000)} {name}{arrow}"
+
+
+def _moment(seconds: int) -> str:
+    """Return a time in UTC, as a number where no calendar knows it."""
+    try:
+        return time.strftime("%Y-%m-%d %H:%M", time.gmtime(seconds))
+    except (OverflowError, ValueError, OSError):
+        return f"{seconds:>16}"
 
 
 @click.command("diff")

@@ -82,15 +82,18 @@ def running_options(function: F) -> F:
 
 
 def parallel_option(function: F) -> F:
-    """--parallel."""
-    return click.option(
-        "--parallel",
-        type=click.IntRange(min=1),
-        default=1,
-        show_default=True,
-        metavar="N",
-        help="Groups of frames decoded at once, each with the memory of one.",
-    )(function)
+    """--parallel, for what decodes."""
+    return _parallel("Groups of frames decoded at once, each with the memory of one.")(function)
+
+
+def parallel_making_option(function: F) -> F:
+    """--parallel, for what makes archives."""
+    return _parallel("Groups made at once by the local engine, each with the memory of one.")(function)
+
+
+def _parallel(help_text: str) -> Callable[[F], F]:
+    count = click.IntRange(min=1)
+    return click.option("--parallel", type=count, default=1, show_default=True, metavar="N", help=help_text)
 
 
 def drafter_options(function: F) -> F:

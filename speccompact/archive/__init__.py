@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from speccompact.archive.archivefile import ArchiveFile as ArchiveFile
     from speccompact.archive.archivelimits import ArchiveLimits as ArchiveLimits
     from speccompact.archive.checking import verify as verify
+    from speccompact.archive.comparing import Comparison as Comparison
+    from speccompact.archive.comparing import compare as compare
     from speccompact.archive.creating import create as create
     from speccompact.archive.diffing import Difference as Difference
     from speccompact.archive.diffing import diff as diff
@@ -27,8 +29,13 @@ if TYPE_CHECKING:
     from speccompact.archive.events import JobSummary as JobSummary
     from speccompact.archive.extracting import extract as extract
     from speccompact.archive.groupexecutors import make_executor as make_executor
+    from speccompact.archive.holdings import Holdings as Holdings
+    from speccompact.archive.holdings import survey as survey
+    from speccompact.archive.joblog import JobLog as JobLog
+    from speccompact.archive.joblog import read_log as read_log
     from speccompact.archive.pathreading import read_file as read_file
     from speccompact.archive.repairing import repair as repair
+    from speccompact.archive.reporting import report as report
     from speccompact.archive.request import Request as Request
     from speccompact.archive.restoring import RestoreOptions as RestoreOptions
     from speccompact.archive.selection import Selection as Selection
@@ -36,22 +43,29 @@ if TYPE_CHECKING:
 _HOMES = {
     "ArchiveFile": "archivefile",
     "ArchiveLimits": "archivelimits",
+    "Comparison": "comparing",
     "Difference": "diffing",
     "Entry": "entries",
     "Event": "events",
     "EventLog": "events",
     "FileType": "entries",
+    "Holdings": "holdings",
+    "JobLog": "joblog",
     "JobSummary": "events",
     "Request": "request",
     "RestoreOptions": "restoring",
     "Selection": "selection",
     "append": "appending",
+    "compare": "comparing",
     "create": "creating",
     "diff": "diffing",
     "extract": "extracting",
     "make_executor": "groupexecutors",
     "read_file": "pathreading",
+    "read_log": "joblog",
     "repair": "repairing",
+    "report": "reporting",
+    "survey": "holdings",
     "verify": "checking",
 }
 

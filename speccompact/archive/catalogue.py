@@ -1,6 +1,6 @@
 """The sections of records as bytes: the table of a group, and the catalogue that indexes all groups.
 
-Both are one frame of zstandard. ARCHIVE.md sections 4 and 5.
+Both are one frame of zstandard. ARCHIVE.md section 5.
 """
 
 from collections.abc import Iterable, Sequence

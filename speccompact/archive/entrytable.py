@@ -23,6 +23,9 @@ from speccompact.errors import DamagedError, LimitError
 
 _WITH_DIGESTS = 1
 
+_MAX_ID = (1 << 32) - 1
+"""Number of an owner or group, at most: that of every system."""
+
 _ROWS = 8  # segments, attributes or pieces of a table, at most, for each entry that the limit allows
 
 
@@ -99,6 +102,8 @@ def _checked(entry: Entry) -> Entry:
     """Return an entry whose numbers make sense."""
     if not 0 <= entry.mode < 1 << 12 or entry.size < 0 or not entry.path:
         raise DamagedError(f"entry {entry.path[:80]!r} has an impossible mode, size or path")
+    if not (0 <= entry.uid <= _MAX_ID and 0 <= entry.gid <= _MAX_ID and entry.device >= 0):
+        raise DamagedError(f"entry {entry.path[:80]!r} has an impossible owner, group or device")
     if entry.type != FileType.FILE and (entry.pieces or entry.size or entry.segments is not None):
         raise DamagedError(f"entry {entry.path[:80]!r} has content but is no file")
     if entry.segments is not None:
@@ -133,6 +138,8 @@ def _split(times: Iterable[int]) -> tuple[bytes, bytes]:
 def _join(cursor: Cursor, count: int) -> list[int]:
     seconds = unpack_numbers(cursor, count, "seconds")
     rests = unpack_numbers(cursor, count, "nanoseconds")
+    if rests and not 0 <= min(rests) <= max(rests) < 1_000_000_000:
+        raise DamagedError('field "nanoseconds" exceeds a second')
     return [second * 1_000_000_000 + rest for second, rest in zip(seconds, rests, strict=True)]
 
 

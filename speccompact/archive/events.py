@@ -71,8 +71,10 @@ class EventLog:
 
     def __call__(self, event: Event) -> None:
         """Write one event, at once. Paths that are no UTF-8 come with surrogate escapes."""
-        values = {name: os.fsdecode(value) if isinstance(value, bytes) else value for name, value in
-                  event.values.items()}  # fmt: skip
-        line = json.dumps({"time": round(self._clock(), 3), "event": event.name} | values)
+        values = {
+            name: os.fsdecode(value) if isinstance(value, bytes) else value for name, value in event.values.items()
+        }
+        head = {"time": round(self._clock(), 3), "event": event.name}
+        line = json.dumps(head | values | head)
         self._stream.write(line + "\n")
         self._stream.flush()

@@ -4,11 +4,12 @@ What is written is a function of the plan, so that a run that goes on from the l
 """
 
 import io
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from typing import BinaryIO, cast
 
-from speccompact.archive.archivefile import read_at, read_table
 from speccompact.archive.archivelimits import ArchiveLimits
 from speccompact.archive.catalogue import Catalogue, GroupPlace, pack_catalogue
 from speccompact.archive.entries import Entry
@@ -18,6 +19,7 @@ from speccompact.archive.groupbuilding import BuiltGroup, Coder, GroupTask, join
 from speccompact.archive.groupexecutors import Executor
 from speccompact.archive.ledger import Job, Ledger, Loss, Written
 from speccompact.archive.outputs import Output, OutputStream
+from speccompact.archive.recordreading import read_at, read_table
 from speccompact.archive.records import (
     CHECK_BYTES,
     HEAD_BYTES,
@@ -58,6 +60,9 @@ class JobRun:
         self._ledger, self._job, self._output, self._before = ledger, job, output, before
         self._listener, self._step = listener, step
         self._done, self._total = 0, 0
+        self._ahead: dict[int, int] = {}  # content bytes done of groups on the way, by number
+        self._size = 0  # of the output, with the last group that was written
+        self._telling = threading.Lock()  # executors may watch from several threads
         self._told = 0.0
 
     def write_groups(self, executor: Executor, coder: Coder) -> None:
@@ -69,9 +74,10 @@ class JobRun:
         """
         self._cut()
         self._done, self._total = self._ledger.content_bytes()
-        tasks = self._tasks(coder)
-        for built in executor.run(tasks, self._watch):
-            self._write(built)
+        self._size = self._output.size
+        with closing(executor.run(self._tasks(coder), self._watch)) as made:
+            for built in made:
+                self._write(built)
 
     def finish(self) -> JobSummary:
         """Write catalogue and trailer, put them on disk, and return the totals."""
@@ -127,43 +133,49 @@ class JobRun:
             self._step("group-synced")
         self._ledger.note(Written(built.number, self._output.size, _check(built.record)), built.lost)
         self._step("group-noted")
-        self._done += built.content_bytes
-        for path, reason in built.lost:
-            self._listener(Event("left-out", {"path": path, "reason": reason}))
-        self._listener(
-            Event(
-                "group",
-                {
-                    "number": built.number,
-                    "coding": built.coding.name.lower(),
-                    "content_bytes": built.content_bytes,
-                    "payload_bytes": built.payload_bytes,
-                    "done": self._done,
-                    "total": self._total,
-                    "archive_bytes": self._output.size,
-                },
-            )
-        )
+        self._size = self._output.size
+        with self._telling:
+            self._ahead.pop(built.number, None)
+            self._done += built.content_bytes
+            for path, reason in built.lost:
+                self._listener(Event("left-out", {"path": path, "reason": reason}))
+            values: dict[str, Value] = {
+                "number": built.number,
+                "coding": built.coding.name.lower(),
+                "content_bytes": built.content_bytes,
+                "payload_bytes": built.payload_bytes,
+                "done": self._done,
+                "total": self._total,
+                "archive_bytes": self._size,
+            }
+            self._listener(Event("group", values))
 
     def _watch(self, task: GroupTask, done: int) -> None:
-        now = time.monotonic()
-        if now - self._told < _INTERVAL:
-            return
-        self._told = now
+        with self._telling:
+            self._ahead[task.plan.number] = done
+            now = time.monotonic()
+            if now - self._told < _INTERVAL:
+                return
+            self._told = now
+            values = self._progress(task, done)
+            if values is not None:
+                self._listener(Event("progress", values))
+
+    def _progress(self, task: GroupTask, done: int) -> dict[str, Value] | None:
+        """Return what there is to say of a group on the way; None where it is all but written."""
         start = 0
         for piece in task.plan.pieces:
             if done < start + piece.length:
-                values: dict[str, Value] = {
-                    "done": self._done + done,
+                return {
+                    "done": self._done + sum(self._ahead.values()),
                     "total": self._total,
                     "path": piece.entries[0].path,
                     "path_done": piece.start + done - start,
                     "path_total": piece.entries[0].stored_bytes,
-                    "archive_bytes": self._output.size,
+                    "archive_bytes": self._size,
                 }
-                self._listener(Event("progress", values))
-                return
             start += piece.length
+        return None
 
     def _collect(self) -> tuple[dict[int, GroupPlace], EntryMerger]:
         """Read the tables of all groups that this job has written."""

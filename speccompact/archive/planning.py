@@ -100,15 +100,16 @@ def _merged(files: Iterable[tuple[Found, Content]]) -> list[_Stored]:
 def _ordered(stored: list[_Stored]) -> Iterator[_Stored]:
     kinds: dict[bytes, list[_Stored]] = {}
     for one in stored:
-        kinds.setdefault(_extension(one.entries[0].path), []).append(one)
+        kinds.setdefault(extension(one.entries[0].path), []).append(one)
     for _, members in sorted(kinds.items()):
         order = alike_order([one.entries[0].path for one in members], [one.content.signature for one in members])
         yield from (members[number] for number in order)
 
 
-def _extension(path: bytes) -> bytes:
-    stem, dot, extension = path.rpartition(b"/")[2].rpartition(b".")
-    return extension.lower() if dot and stem else b""
+def extension(path: bytes) -> bytes:
+    """Return what follows the last dot of a name, in lower case; nothing for names that have none or begin with it."""
+    stem, dot, end = path.rpartition(b"/")[2].rpartition(b".")
+    return end.lower() if dot and stem else b""
 
 
 def _filled(stored: Iterable[_Stored], coding: Coding, number: int) -> Iterator[PlannedGroup]:

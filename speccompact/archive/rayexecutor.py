@@ -6,7 +6,7 @@ Workers read the sources themselves, by the same paths or URLs, and find the mod
 
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -69,7 +69,7 @@ class RayExecutor:
                 raise JobError(f"the Ray cluster {address or 'of this machine'} cannot be reached: {error}") from None
         self._count = workers or max(1, int(ray.cluster_resources().get("CPU", 1)) // self._cpus)
 
-    def run(self, tasks: Iterable[GroupTask], watch: Watch) -> Iterator[BuiltGroup]:
+    def run(self, tasks: Iterable[GroupTask], watch: Watch) -> Generator[BuiltGroup, None, None]:
         """See `Executor`. Tasks are sent as records come back, never more than two for each worker."""
         workers = [self._start() for _ in range(self._count)]
         waiting: deque[tuple[_Sent, Any]] = deque()

@@ -10,7 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import TracebackType
 from typing import BinaryIO, cast
 
@@ -21,7 +21,7 @@ from speccompact.container.seekable import FrameReader
 from speccompact.container.source import Source
 from speccompact.errors import SpecCompactError
 from speccompact.speculative.effort import Effort
-from speccompact.streams.engine import Engine, Engines
+from speccompact.streams.engine import Engines, SharedEngines
 from speccompact.streams.framedecoding import FrameDecoder, held_bytes
 
 Tick = Callable[[int], None]
@@ -146,7 +146,7 @@ class GroupsAhead:
         return None
 
     def _decode(self, group: list[_Waiting], room: "_Room", parts: int) -> None:
-        decoder = FrameDecoder(_Shared(self._engines, parts))
+        decoder = FrameDecoder(SharedEngines(self._engines, parts))
         for waiting in group:
             room.take(waiting.frame.head.content_bytes)
             if self._stopped.is_set():
@@ -193,24 +193,6 @@ class _Room:
         with self._changed:
             self._left += size
             self._changed.notify()
-
-
-class _Shared:
-    """Engines of which several are used at once: each with its own codec and a part of the threads."""
-
-    def __init__(self, engines: Engines, parts: int) -> None:
-        self._engines, self._parts = engines, parts
-
-    def named(self, model: str) -> Engine:
-        """See `Engines`."""
-        return self._part_of(self._engines.named(model))
-
-    def for_digest(self, digest: bytes) -> Engine:
-        """See `Engines`."""
-        return self._part_of(self._engines.for_digest(digest))
-
-    def _part_of(self, engine: Engine) -> Engine:
-        return replace(engine, codec=engine.codec.part(self._parts), lock=threading.Lock())
 
 
 class _View(io.RawIOBase):

@@ -204,6 +204,29 @@ class StoredEngines:
         return _obtain(self.options, digest)
 
 
+class SharedEngines:
+    """Engines of which several are used at once: each with its own codec and a part of the threads.
+
+    Args:
+        engines: where the models come from.
+        parts: how many are used at once.
+    """
+
+    def __init__(self, engines: Engines, parts: int) -> None:
+        self._engines, self._parts = engines, parts
+
+    def named(self, model: str) -> Engine:
+        """See `Engines`."""
+        return self._part_of(self._engines.named(model))
+
+    def for_digest(self, digest: bytes) -> Engine:
+        """See `Engines`."""
+        return self._part_of(self._engines.for_digest(digest))
+
+    def _part_of(self, engine: Engine) -> Engine:
+        return replace(engine, codec=engine.codec.part(self._parts), lock=threading.Lock())
+
+
 _recent: deque[tuple[Options, str | bytes, Engine]] = deque(maxlen=2)
 _loading = threading.Lock()
 

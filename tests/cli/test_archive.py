@@ -106,6 +106,26 @@ def test_volumes(command: Command, tmp_path: Path) -> None:
     assert command("verify", "a.spca")[0] == 0
 
 
+def test_groups_side_by_side(command: Command, tmp_path: Path) -> None:
+    assert command("create", "a.spca", "tree")[0] == command("create", "--parallel", "3", "b.spca", "tree")[0] == 0
+    assert (tmp_path / "a.spca").read_bytes() == (tmp_path / "b.spca").read_bytes()
+    (tmp_path / "tree" / "later.txt").write_bytes(prose(700, 5))
+    assert command("append", "--parallel", "2", "b.spca", "tree")[0] == 0
+    assert command("verify", "b.spca")[0] == 0
+
+
+def test_report(command: Command, tmp_path: Path) -> None:
+    command("create", "a.spca", "tree", "--events", "log")
+    assert command("report", "a.spca", "a.html", "--log", "log")[:2] == (0, "")
+    page = (tmp_path / "a.html").read_text("utf-8")
+    assert all(words in page for words in ("<h1>a.spca</h1>", "xz -9e", "The job"))
+    assert command("report", "a.spca", "a.html", "--no-sample")[0] == 1
+    assert command("report", "-f", "--no-sample", "a.spca", "a.html")[0] == 0
+    assert "xz -9e" not in (tmp_path / "a.html").read_text("utf-8")
+    assert command("report", "a.spca", "b.html", "--log", "a.spca")[0] == 3
+    assert not (tmp_path / "b.html").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
@@ -121,6 +141,10 @@ def test_volumes(command: Command, tmp_path: Path) -> None:
         (["list", "taken"], 3, "does not begin"),
         (["append", "nowhere", "tree"], 1, "nowhere"),
         (["repair", "taken", "out"], 3, "begin"),
+        (["report", "taken", "out.html"], 3, "does not begin"),
+        (["report", "nowhere", "out.html"], 1, "nowhere"),
+        (["report", "taken", "out.html", "--sample", "0"], 2, "700m"),
+        (["create", "a.spca", "tree", "--parallel", "0"], 2, "--parallel"),
         (["frobnicate"], 2, "frobnicate"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Sections of FORMAT.md and EXACT.md that the code names are there."""
+"""Sections of ARCHIVE.md, EXACT.md and FORMAT.md that the code names are there."""
 
 import re
 
@@ -6,7 +6,7 @@ import pytest
 
 from tests.source_tree import ROOT, Module, modules
 
-_NAMED = re.compile(r"(FORMAT|EXACT)\.md,?\s+sections?\s+((?:\d+(?:\.\d+)?(?:,\s+|\s+and\s+|\s+to\s+)?)+)")
+_NAMED = re.compile(r"(ARCHIVE|EXACT|FORMAT)\.md,?\s+sections?\s+((?:\d+(?:\.\d+)?(?:,\s+|\s+and\s+|\s+to\s+)?)+)")
 
 
 def sections(document: str) -> set[str]:
@@ -15,7 +15,7 @@ def sections(document: str) -> set[str]:
     return {number.rstrip(".") for number in re.findall(r"^##+ (\d+(?:\.\d+)?)\.? ", text, re.MULTILINE)}
 
 
-SECTIONS = {document: sections(document) for document in ("FORMAT", "EXACT")}
+SECTIONS = {document: sections(document) for document in ("ARCHIVE", "EXACT", "FORMAT")}
 
 
 def named(text: str) -> list[tuple[str, str]]:
@@ -39,3 +39,4 @@ def test_names_are_found() -> None:
     ]
     assert {"2", "11.7"} <= SECTIONS["EXACT"]
     assert {"1", "6.3"} <= SECTIONS["FORMAT"]
+    assert {"1", "10"} <= SECTIONS["ARCHIVE"]

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from speccompact.archive.appending import append
-from speccompact.archive.archivefile import find_trailer
 from speccompact.archive.checking import verify
 from speccompact.archive.events import JobSummary
 from speccompact.archive.extracting import extract
 from speccompact.archive.groupexecutors import LocalExecutor
+from speccompact.archive.recordreading import find_trailer
 from speccompact.archive.request import Request
 from speccompact.errors import ArgumentError, JobError
 from speccompact.options import Options

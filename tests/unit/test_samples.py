@@ -3,12 +3,16 @@
 import os
 import re
 import runpy
+import shlex
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from speccompact import archive
 from speccompact.modelstore.registry import DEFAULT_MODEL
+from speccompact_cli.archive_cmd import archive_command
 from tests.fakes import FakeEngines
 from tests.source_tree import ROOT
 from tests.tiny_gguf import tiny_llama
@@ -60,10 +64,45 @@ def test_a_model_is_tuned_on_a_log(
         assert re.search(rf"{name}: \d+ bytes became \d+, ", said), said
 
 
+def test_a_tree_is_archived_by_an_executor_of_another_kind(
+    fake_engines: FakeEngines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the local engine in place of a cluster, which tests of its own start."""
+    with pytest.raises(SystemExit) as ended:
+        run_sample(SAMPLES / "archive_on_ray.py", monkeypatch, "local", f"{tmp_path}/a.spca", str(SAMPLES))
+    assert ended.value.code == 0
+    out = capsys.readouterr().out
+    assert re.search(r"^group 1: \d+ -> \d+ bytes$", out, re.MULTILINE), out
+    assert re.search(r"^\d+ entries, \d\.\d{3} bpb, 0 left out$", out, re.MULTILINE), out
+    with archive.ArchiveFile(f"{tmp_path}/a.spca") as file:
+        assert b"samples/quickstart.py" in file.entries
+
+
+def test_nightly_jobs_call_commands_that_there_are(tmp_path: Path) -> None:
+    """Every line that a timer or cron runs is one that the command line takes, and the shell too."""
+    unit = (SAMPLES / "nightly" / "speccompact-nightly.service").read_text().replace("\\\n", "")
+    scripts = re.findall(r"^ExecStart(?:Post)?=/bin/sh -ec '(.*)'$", unit, re.MULTILINE)
+    table = [line for line in (SAMPLES / "nightly" / "crontab").read_text().splitlines() if not line.startswith("#")]
+    scripts += [line.split(maxsplit=5)[5] for line in table]
+    assert len(scripts) == 4
+    commands = [found for script in scripts for found in re.findall(r"speccompact archive [^;]*", script)]
+    assert len(commands) == 5
+    for command in commands:
+        words = shlex.split(command)[2:]
+        found = archive_command.commands[words[0]]
+        assert found.make_context(words[0], words[1:]).params["archive"], command
+    for script in scripts:
+        assert subprocess.run(["sh", "-n", "-c", script], check=False).returncode == 0, script
+
+
 def test_the_log_is_what_its_script_prints(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     run_sample(SAMPLES / "make_log.py", monkeypatch)
     assert capsys.readouterr().out == (SAMPLES / "service.log").read_text("utf-8")
 
 
 def test_every_sample_is_run() -> None:
-    assert {path.name for path in SAMPLES.glob("*.py")} == set(EXPECTED) | {"make_log.py", "tune_on_log.py"}
+    assert {path.name for path in SAMPLES.glob("*.py")} == set(EXPECTED) | {
+        "archive_on_ray.py",
+        "make_log.py",
+        "tune_on_log.py",
+    }
