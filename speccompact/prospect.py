@@ -14,8 +14,10 @@ _RECENT: Final = 8
 class Prospect:
     """What can be expected of one frame.
 
-    The symbols to come are taken to cost what the last eighth of all did. Nothing is said before a quarter is coded:
-    the first symbols of slots cost more than others, and more so while a memory is empty.
+    Symbols cost less and less as a memory fills, most of all where the text repeats itself. So the symbols to come are
+    taken to cost a share of what the last eighth of all did: half where nothing is coded yet, all of it at the end, in
+    a straight line between. Nothing is said before a quarter is coded. A frame kept in vain costs time, one given up in
+    vain costs bytes: docs/memory.md has how often either happens.
     """
 
     def __init__(self, symbols: int, budget: int) -> None:
@@ -42,5 +44,5 @@ class Prospect:
         if settled * _FIRST < self._symbols:
             return False
         before, spent = self._past[0]
-        done, left = settled - before, self._symbols - settled
-        return cost * done + (cost - spent) * left > self._budget * done
+        done, left, share = settled - before, self._symbols - settled, 2 * self._symbols
+        return (cost * done * share) + (cost - spent) * left * (self._symbols + settled) > self._budget * done * share

@@ -6,8 +6,9 @@ from torch import Tensor
 
 from speccompact.exact import fixedpoint
 from speccompact.exact.cache import Cache, Rows
-from speccompact.exact.fusedrows import attend_rows
+from speccompact.exact.fusedrows import attend_rows, packed
 from speccompact.exact.fusedscalar import Array, Integer, jit, reciprocal_of, requantise
+from speccompact.exact.vnni import write_key, write_value
 from speccompact.exact.weights import Weights
 
 _INT8_MAX = fixedpoint.INT8_MAX
@@ -28,8 +29,8 @@ def attend(weights: Weights, acc: Tensor, row: Tensor, layer: int, rows: Rows, c
     key_scales, value_scales = cache.key_scales[layer], cache.value_scales[layer]
     _project(
         acc.numpy(), linear.channel.numpy(), row.numpy(), linear.shifts[0], linear.shifts[1], weights.rotary.numpy(),
-        weights.score_factor, rows.place.numpy(), rows.position.numpy(), query.numpy(), factor.numpy(),
-        keys.numpy(), values.numpy(), key_scales.numpy(), value_scales.numpy(),
+        weights.score_factor, packed(weights.head_dim), rows.place.numpy(), rows.position.numpy(),
+        query.numpy(), factor.numpy(), keys.numpy(), values.numpy(), key_scales.numpy(), value_scales.numpy(),
     )  # fmt: skip
     mixed = torch.empty(acc.shape[0], weights.heads * weights.head_dim, dtype=torch.int32)
     attend_rows(
@@ -42,7 +43,7 @@ def attend(weights: Weights, acc: Tensor, row: Tensor, layer: int, rows: Rows, c
 @jit
 def _project(
     acc: Array, channel: Array, row: Array, k1: Integer, k2: Integer, rotary: Array, score_factor: Integer,
-    place: Array, position: Array, query: Array, factor: Array,
+    packs: bool, place: Array, position: Array, query: Array, factor: Array,
     keys: Array, values: Array, key_scales: Array, value_scales: Array,
 ) -> None:  # fmt: skip
     """Requantise, turn and quantise queries, keys and values; keys and values go to the cache."""
@@ -77,10 +78,14 @@ def _project(
                 query[r, h] = head
                 factor[r, h] = min((largest * score_factor + (1 << 23)) >> 24, _FACTOR_LIMIT)
             elif h < heads + kv_heads:
-                for c in range(width):
-                    keys[at, h - heads, pos, c] = head[c]
+                if packs:
+                    write_key(keys[at, h - heads], pos, head)
+                else:
+                    keys[at, h - heads, pos] = head
                 key_scales[at, h - heads, pos] = largest
             else:
-                for c in range(width):
-                    values[at, h - heads - kv_heads, pos, c] = head[c]
+                if packs:
+                    write_value(values[at, h - heads - kv_heads], pos, head)
+                else:
+                    values[at, h - heads - kv_heads, pos] = head
                 value_scales[at, h - heads - kv_heads, pos] = largest

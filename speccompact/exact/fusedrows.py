@@ -1,21 +1,28 @@
 """Attention row by row, for the fused CPU kernels: each row reads the cache from front to back.
 
-Two ways to the same integers: through VNNI instructions where the CPU has them and heads are as wide as the loops in
-`vnni` expect, and in plain Numba everywhere else.
+Two ways to the same integers: through AVX-512 VNNI where the CPU has it and heads are as wide as the loops in `vnni`
+expect, with a packed cache; and in plain Numba everywhere else. A cache is written and read in the same way.
 """
 
 import numpy as np
 
-from speccompact.exact import vnni
-from speccompact.exact.fusedscalar import Array, Integer, jit
-from speccompact.exact.fusedsoftmax import COEFFICIENT_MAX, divisor, split_coefficients, weigh
+from speccompact.exact import fixedpoint, vectors, vnni, vnnisoftmax
+from speccompact.exact.fusedscalar import Array, Integer, bit_length, jit, largest_of
+from speccompact.exact.fusedsoftmax import COEFFICIENT_MAX, divisor, weigh
 
 _dots1, _dots2, _dots3 = vnni.dots1, vnni.dots2, vnni.dots3
 _mix1, _mix2, _mix3 = vnni.mix1, vnni.mix2, vnni.mix3
+_scale, _weigh, _split = vnnisoftmax.scale, vnnisoftmax.weigh, vnnisoftmax.split
 _WIDTH, _KEY_STEP = vnni.WIDTH, vnni.KEY_STEP
+_MIX_BITS = fixedpoint.MIX_BITS
 
 _KEY_BLOCK = 1024
 """Keys whose products int32 can sum: 1024 * 16383 * 127 < 2**31."""
+
+
+def packed(width: int) -> bool:
+    """Whether a cache of heads of this width is packed here."""
+    return vectors.available() and width == _WIDTH
 
 
 def attend_rows(
@@ -34,8 +41,7 @@ def attend_rows(
     Modifies:
         out: (rows, heads * width) int32 is filled.
     """
-    suits = vnni.available() and query.shape[2] == _WIDTH
-    kernel = _attend_vnni if suits else _attend_plain
+    kernel = _attend_vnni if packed(query.shape[2]) else _attend_plain
     kernel(query, factor, exp2, place, position, keys, values, key_scales, value_scales, out)
 
 
@@ -49,31 +55,39 @@ def _attend_vnni(
     group = 3 if repeat % 3 == 0 else 2 if repeat % 2 == 0 else 1
     score = np.empty((group, capacity), np.int32)
     planes = np.empty((2 * group, capacity), np.int8)
-    bias, sums = np.empty(group, np.int32), np.empty((group, 2, 4, 16), np.int32)
-    totals, shifts = np.empty(group, np.int64), np.empty(group, np.int64)
-    for r in range(query.shape[0]):
-        at, seen = place[r], position[r] + 1
-        count = (seen + _KEY_STEP - 1) // _KEY_STEP * _KEY_STEP
-        for first in range(0, heads, group):
-            kv = first // repeat
-            key_scale, value_scale = key_scales[at, kv], value_scales[at, kv]
+    bias, sums = np.empty(group, np.int32), np.empty((group, 2, _WIDTH), np.int32)
+    tops, totals = np.empty(16, np.int32), np.empty((2, 8), np.int64)
+    total, shift = np.empty(group, np.int64), np.empty(group, np.int64)
+    for first in range(0, heads, group):  # all rows of a head, so that keys and values of a slot are read from near
+        kv = first // repeat
+        for r in range(query.shape[0]):
+            at, seen = place[r], position[r] + 1
+            count = (seen + _KEY_STEP - 1) // _KEY_STEP * _KEY_STEP
             for h in range(group):
-                total = np.int32(0)
+                own = np.int32(0)
                 for c in range(_WIDTH):
-                    total += query[r, first + h, c]
-                bias[h] = -128 * total
+                    own += query[r, first + h, c]
+                bias[h] = -128 * own
             # Only views are passed by address: they stay alive until the arrays that they belong to go.
             queries, key, value = query[r, first].ctypes.data, keys[at, kv].ctypes.data, values[at, kv].ctypes.data
+            key_scale, value_scale = key_scales[at, kv].ctypes.data, value_scales[at, kv].ctypes.data
             if group == 3:
-                _dots3(queries, bias.ctypes.data, key, value, count, score.ctypes.data, capacity)
+                _dots3(queries, bias.ctypes.data, key, count, score.ctypes.data, capacity)
             elif group == 2:
-                _dots2(queries, bias.ctypes.data, key, value, count, score.ctypes.data, capacity)
+                _dots2(queries, bias.ctypes.data, key, count, score.ctypes.data, capacity)
             else:
-                _dots1(queries, bias.ctypes.data, key, value, count, score.ctypes.data, capacity)
+                _dots1(queries, bias.ctypes.data, key, count, score.ctypes.data, capacity)
             for h in range(group):
-                weights = score[h, :seen]
-                totals[h], shifts[h] = weigh(weights, factor[r, first + h], key_scale, value_scale, exp2)
-                split_coefficients(weights, value_scale, shifts[h], planes[2 * h, :count], planes[2 * h + 1, :count])
+                weights = score[h].ctypes.data
+                _scale(weights, count, seen, factor[r, first + h], key_scale, tops.ctypes.data)
+                _weigh(weights, count, largest_of(tops), exp2.ctypes.data, value_scale, totals.ctypes.data)
+                total[h], bits = np.int64(0), np.int64(0)
+                for i in range(totals.shape[1]):
+                    total[h] += totals[0, i]
+                    bits |= totals[1, i]
+                shift[h] = bit_length(bits) - _MIX_BITS
+                high, low = planes[2 * h].ctypes.data, planes[2 * h + 1].ctypes.data
+                _split(weights, count, value_scale, shift[h], high, low)
             if group == 3:
                 _mix3(planes.ctypes.data, capacity, value, count, sums.ctypes.data)
             elif group == 2:
@@ -82,13 +96,11 @@ def _attend_vnni(
                 _mix1(planes.ctypes.data, capacity, value, count, sums.ctypes.data)
             for h in range(group):
                 base = (first + h) * _WIDTH
-                reciprocal, final = divisor(totals[h], shifts[h])
+                reciprocal, final = divisor(total[h], shift[h])
                 half = np.int64(1) << (final - 1)
-                for m in range(4):
-                    for e in range(16):
-                        product = (np.int64(sums[h, 0, m, e]) << 7) + sums[h, 1, m, e]
-                        channel = 16 * (e // 4) + 4 * m + e % 4
-                        out[r, base + channel] = (product * reciprocal + half) >> final
+                for c in range(_WIDTH):
+                    product = (np.int64(sums[h, 0, c]) << 7) + sums[h, 1, c]
+                    out[r, base + c] = (product * reciprocal + half) >> final
 
 
 @jit

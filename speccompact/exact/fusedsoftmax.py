@@ -43,19 +43,6 @@ def weigh(score: Array, factor: Integer, key_scale: Array, value_scale: Array, e
 
 
 @jit
-def split_coefficients(weight: Array, value_scale: Array, shift: Integer, high: Array, low: Array) -> None:
-    """Coefficients in two planes of 7 bits: 128 * high + low; zero beyond the visible keys."""
-    half, most = np.int64(1) << (shift - 1), np.int64(COEFFICIENT_MAX)
-    for j in range(weight.shape[0]):
-        mixed = (np.int64(weight[j]) * np.int64(value_scale[j]) + half) >> shift
-        coefficient = np.int32(min(mixed, most))
-        high[j] = np.int8(coefficient >> 7)
-        low[j] = np.int8(coefficient & 127)
-    high[weight.shape[0] :] = 0
-    low[weight.shape[0] :] = 0
-
-
-@jit
 def divisor(total: Integer, shift: Integer) -> tuple[Integer, Integer]:
     """Reciprocal and final shift that turn a sum of coefficient * value into a weighted mean."""
     total *= fixedpoint.INT8_MAX

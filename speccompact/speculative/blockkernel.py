@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 from torch import Tensor
 
-from speccompact.exact import vnni
+from speccompact.exact import vectors
 from speccompact.exact.fusedscalar import Array, Integer, jit
 from speccompact.speculative.blockfile import BlockWeights
 from speccompact.speculative.blocknet import NORM_EPS
@@ -31,7 +31,7 @@ Packed = tuple[Array, Array, Array]
 
 def available() -> bool:
     """Whether this CPU has the instructions."""
-    return vnni.available()
+    return vectors.available()
 
 
 def _full(outputs: int) -> int:

@@ -13,7 +13,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from speccompact.exact.vnni import VECTOR, load, multiply_add, splat
+from speccompact.exact.vectors import VECTOR, load, multiply_add, splat
 
 LANES = 16
 """Outputs of a tile."""

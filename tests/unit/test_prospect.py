@@ -15,9 +15,14 @@ def given_up_at(costs: list[int], budget: int) -> int | None:
     return None
 
 
-@pytest.mark.parametrize(("rate", "at"), [(100, None), (99, None), (101, 250), (500, 250)])
-def test_a_quarter_tells_a_steady_rate(rate: int, at: int | None) -> None:
+@pytest.mark.parametrize(("rate", "at"), [(100, None), (110, 574), (120, 423), (150, 250), (500, 250)])
+def test_the_more_a_steady_rate_exceeds_the_budget_the_sooner_it_is_given_up(rate: int, at: int | None) -> None:
+    """Given up once rate * (s + (1 - s) * (1 + s) / 2) exceeds the budget, s being the share that is coded."""
     assert given_up_at([rate] * 1000, 100_000) == at
+
+
+def test_a_rate_that_falls_as_a_memory_fills_is_kept() -> None:
+    assert given_up_at([20 - i // 50 for i in range(1000)], 12_600) is None
 
 
 def test_a_costly_start_is_forgiven() -> None:
@@ -25,7 +30,7 @@ def test_a_costly_start_is_forgiven() -> None:
 
 
 def test_the_last_eighth_counts() -> None:
-    assert given_up_at([5] * 500 + [20] * 500, 10_000) in range(500, 626)
+    assert given_up_at([5] * 500 + [20] * 500, 10_000) in range(600, 876)
 
 
 def test_what_exceeds_the_budget_in_the_end_is_noticed_on_the_way() -> None:
