@@ -5,10 +5,10 @@ import time
 
 import click
 
+from speccompact.quantities import amount, duration
 from speccompact_cli.archive_common import archive_argument, event_option, parse_size, report_job, watching
 from speccompact_cli.exit_codes import FORMAT, SUCCESS
 from speccompact_cli.naming import shown
-from speccompact_cli.progress import amount, duration
 from speccompact_cli.shared_options import make_console, make_options, running_options, verbosity_options
 
 

@@ -14,10 +14,11 @@ from speccompact.archive.request import Request
 from speccompact.errors import ArgumentError
 from speccompact.modelstore.registry import DEFAULT_MODEL
 from speccompact.params import DEFAULT_LEVEL
+from speccompact.quantities import amount, duration
 from speccompact_cli.console import Console, standard_input
 from speccompact_cli.exit_codes import JOB, SUCCESS
 from speccompact_cli.naming import STANDARD, shown
-from speccompact_cli.progress import Activity, amount, duration
+from speccompact_cli.progress import Activity
 
 F = TypeVar("F", bound=Callable[..., Any])
 

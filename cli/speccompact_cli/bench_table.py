@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from speccompact.quantities import amount
 from speccompact_cli.naming import shown
-from speccompact_cli.progress import amount
 
 _COLUMNS = (
     ("tokens", "tokens", "d"),

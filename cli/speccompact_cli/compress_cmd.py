@@ -7,11 +7,12 @@ import click
 import speccompact
 from speccompact.modelstore.registry import DEFAULT_MODEL
 from speccompact.params import DEFAULT_LEVEL
+from speccompact.quantities import amount, duration
 from speccompact_cli.exit_codes import SUCCESS
 from speccompact_cli.file_jobs import for_each, inputs
 from speccompact_cli.files import open_source, open_target, remove_source
 from speccompact_cli.naming import STANDARD, compressed_name, shown
-from speccompact_cli.progress import Progress, amount, duration
+from speccompact_cli.progress import Progress
 from speccompact_cli.reports import describe_work
 from speccompact_cli.shared_options import (
     coding_options,

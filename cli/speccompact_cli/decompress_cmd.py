@@ -7,11 +7,12 @@ import click
 import speccompact
 from speccompact.errors import ArgumentError, DamagedError
 from speccompact.options import DrafterName
+from speccompact.quantities import amount, duration
 from speccompact_cli.exit_codes import FORMAT, SUCCESS
 from speccompact_cli.file_jobs import content_size, for_each, inputs
 from speccompact_cli.files import open_source, open_target, remove_source
 from speccompact_cli.naming import STANDARD, restored_name, shown
-from speccompact_cli.progress import Progress, amount, duration
+from speccompact_cli.progress import Progress
 from speccompact_cli.reports import (
     describe_drafts,
     describe_loss,

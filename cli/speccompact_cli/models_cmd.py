@@ -8,10 +8,11 @@ import json
 import click
 
 from speccompact.modelstore.registry import DEFAULT_MODEL, REGISTRY
+from speccompact.quantities import amount
 from speccompact_cli.exit_codes import SUCCESS
 from speccompact_cli.file_jobs import for_each
 from speccompact_cli.naming import shown
-from speccompact_cli.progress import StageProgress, amount
+from speccompact_cli.progress import StageProgress
 from speccompact_cli.shared_options import make_console, verbosity_options
 
 _DIGITS = 16

@@ -5,31 +5,16 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
+from speccompact.quantities import amount, duration
 from speccompact_cli.console import Console
 
 _INTERVAL = 0.1
 """Seconds between two drawings."""
 
-_UNITS = ("B", "kB", "MB", "GB", "TB")
 _BAR_WIDTH = 20
 
 _STAGES_IN_BYTES = ("download", "extract")
 """Stages of fetching a model that count bytes; converting counts weights, which mean nothing to a user."""
-
-
-def amount(count: float) -> str:
-    """Return a number of bytes for people, in decimal units: 999 B, 1.50 kB, 2.25 GB."""
-    scaled, unit = float(count), 0
-    while scaled >= 999.5 and unit + 1 < len(_UNITS):
-        scaled, unit = scaled / 1000, unit + 1
-    return f"{scaled:.0f} {_UNITS[unit]}" if unit == 0 else f"{scaled:.3g} {_UNITS[unit]}"
-
-
-def duration(seconds: float) -> str:
-    """Return a time for people: 0:07, 12:30, 3:05:00."""
-    whole = round(seconds)
-    hours, minutes = divmod(whole // 60, 60)
-    return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"
 
 
 class Activity:

@@ -10,7 +10,8 @@ import click
 
 from speccompact.errors import ArgumentError
 from speccompact.modelstore.registry import DEFAULT_MODEL
-from speccompact_cli.progress import Activity, duration
+from speccompact.quantities import duration
+from speccompact_cli.progress import Activity
 
 if TYPE_CHECKING:
     from speccompact.training.trainer import Report

@@ -6,11 +6,12 @@ import click
 
 import speccompact
 from speccompact.options import DrafterName
+from speccompact.quantities import amount, duration
 from speccompact_cli.exit_codes import SUCCESS
 from speccompact_cli.file_jobs import content_size, for_each, inputs
 from speccompact_cli.files import open_source
 from speccompact_cli.naming import shown
-from speccompact_cli.progress import Progress, amount, duration
+from speccompact_cli.progress import Progress
 from speccompact_cli.reports import describe_work, naming_the_need
 from speccompact_cli.shared_options import (
     drafter_options,

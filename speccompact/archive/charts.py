@@ -14,6 +14,7 @@ _ROW, _BAR = 38, 14  # of a bar with the line of text above it
 _HEIGHT = 240  # of columns, lines and areas
 _MARGIN = 26  # for what is written below columns and lines
 _SMALLEST = 3.0  # width of a bar that stands for something
+_INVISIBLE = 1e-5  # of a picture: what is smaller is in its words alone
 _CELLS = 58  # of a name in a row: a wide character takes two
 _CELL = 7.5  # width of one
 
@@ -130,7 +131,8 @@ def columns(key: str, title: str, rows: Sequence[Bar]) -> str:
 
 def areas(key: str, title: str, rows: Sequence[Bar]) -> str:
     """Return a figure of rectangles whose areas are in proportion, the largest first."""
-    wanted = sorted((row for row in rows if row.value > 0), key=lambda row: -row.value)
+    least = _INVISIBLE * sum(row.value for row in rows)
+    wanted = sorted((row for row in rows if row.value > least), key=lambda row: -row.value)
     parts = []
     for row, (x, y, width, height) in zip(wanted, _tiles([row.value for row in wanted]), strict=True):
         parts.append(
@@ -143,7 +145,7 @@ def areas(key: str, title: str, rows: Sequence[Bar]) -> str:
         if room >= len(row.note) and height >= 42:
             parts.append(f'<text x="{x + 6:.1f}" y="{y + 34:.1f}" class="on">{text(row.note)}</text>')
         parts.append("</g>")
-    return picture(key, title, _words(wanted), _HEIGHT, "".join(parts))
+    return picture(key, title, _words(rows), _HEIGHT, "".join(parts))
 
 
 def _tiles(values: Sequence[float]) -> list[tuple[float, float, float, float]]:

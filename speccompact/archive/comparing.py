@@ -76,7 +76,8 @@ def compare(archive: ArchiveFile, most: int, listener: Listener = silent) -> Com
 
 def _chosen(archive: ArchiveFile, most: int) -> list[GroupPlace]:
     places = sorted(archive.catalogue.groups.values(), key=lambda place: place.number)
-    chosen, room = [], most
+    chosen: list[GroupPlace] = []
+    room = most
     for place in _spread([place for place in places if place.content_bytes]):
         if place.content_bytes <= room or not chosen:
             chosen.append(place)

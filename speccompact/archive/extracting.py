@@ -1,45 +1,24 @@
-"""Giving files back: all of an archive or some of it, group by group, each group decoded once.
-
-Folders come first, then files, then links: while files are written no link of the archive exists. Folders get their
-modes and times at the end.
-"""
+"""Giving files back: all of an archive or some of it, to a folder or a URL."""
 
 import errno
-import hashlib
-import os
-import stat
-from collections.abc import Callable, Iterable
-from functools import partial
-from typing import BinaryIO, Protocol
+from collections.abc import Iterable
 
 from speccompact.archive.archivefile import ArchiveFile
 from speccompact.archive.archivelimits import ArchiveLimits
-from speccompact.archive.entries import DIGEST_BYTES, Entry, FileType
-from speccompact.archive.events import Event, JobSummary, Listener, Value, silent
+from speccompact.archive.entries import Entry
+from speccompact.archive.events import JobSummary, Listener, silent
+from speccompact.archive.extraction import Extraction
 from speccompact.archive.jobrunning import Step, no_step
+from speccompact.archive.localextraction import LocalExtraction
 from speccompact.archive.remotetarget import RemoteTarget
-from speccompact.archive.restoring import OpenFile, RestoreOptions, refuse_taken, restore_folder, restore_other
-from speccompact.archive.safetree import SafeTree, split_path
+from speccompact.archive.restoring import RestoreOptions
+from speccompact.archive.safetree import SafeTree
 from speccompact.archive.selection import Selection
 from speccompact.archive.storage import is_remote
-from speccompact.errors import DamagedError, FormatError, LimitError
+from speccompact.errors import LimitError
 
-_CHUNK = 1 << 18
 _LIMITS = ArchiveLimits()
 _RESTORE = RestoreOptions()
-
-
-class Sink(Protocol):
-    """Where the stored bytes of a file go."""
-
-    def write(self, data: bytes) -> None:
-        """Take the next bytes."""
-
-    def commit(self) -> None:
-        """Let the file appear."""
-
-    def abort(self) -> None:
-        """Leave nothing behind."""
 
 
 def selected(entries: Iterable[Entry], paths: Iterable[bytes], selection: Selection) -> list[Entry]:
@@ -101,228 +80,6 @@ def extract(
         raise LimitError(f"the files have {total} bytes; the output limit is {limits.output_bytes}")
     if is_remote(target):
         remote = RemoteTarget(target, restore.force)
-        return _Extraction(archive, entries, remote.open, listener, step, limits).run(resume=False)
+        return Extraction(archive, entries, remote.open, listener, step, limits).run(resume=False)
     with SafeTree(target, limits.path_bytes) as tree:
-        return _LocalExtraction(archive, entries, tree, restore, listener, step, limits).run(resume)
-
-
-class _Extraction:
-    """Writes files; what else an archive has is reported as left out."""
-
-    def __init__(
-        self,
-        archive: ArchiveFile,
-        entries: list[Entry],
-        opener: Callable[[Entry], Sink],
-        listener: Listener,
-        step: Step,
-        limits: ArchiveLimits,
-    ) -> None:
-        self._archive, self._entries, self._open = archive, entries, opener
-        self._listener, self._step, self._limits = listener, step, limits
-        self._lost: dict[bytes, str] = {}
-        self._done, self._groups = 0, 0
-        self._total = sum(entry.stored_bytes for entry in entries)
-
-    def run(self, resume: bool) -> JobSummary:
-        """Restore everything."""
-        for entry in self._entries:
-            self._attempt(entry, partial(split_path, entry.path, self._limits.path_bytes))
-        self._before()
-        self._files(resume)
-        self._after()
-        made = [entry for entry in self._entries if entry.path not in self._lost]
-        return JobSummary(
-            entries=len(made),
-            content_bytes=sum(entry.size for entry in made),
-            stored_bytes=sum(entry.stored_bytes for entry in made),
-            archive_bytes=self._archive.trailer.archive_bytes,
-            groups=self._groups,
-            left_out=tuple(self._lost.items()),
-        )
-
-    def _before(self) -> None:
-        """Make what files need."""
-
-    def _after(self) -> None:
-        """Make what needs files."""
-        for entry in self._entries:
-            if entry.type not in (FileType.FILE, FileType.FOLDER):
-                self._lose(entry, "the target holds nothing but files")
-
-    def _skips(self, entry: Entry, digest: bytes) -> bool:
-        """Return whether a file is there already."""
-        return False
-
-    def _files(self, resume: bool) -> None:
-        """Write all files, in the order of their first pieces."""
-        files = [e for e in self._entries if e.type == FileType.FILE and e.path not in self._lost]
-        for entry in (entry for entry in files if not entry.pieces):
-            self._attempt(entry, partial(self._write_empty, entry, resume))
-        by_group: dict[int, list[Entry]] = {}
-        for entry in files:
-            for number in dict.fromkeys(piece.group for piece in entry.pieces):
-                by_group.setdefault(number, []).append(entry)
-        sinks: dict[bytes, tuple[Sink, hashlib._Hash]] = {}
-        try:
-            for number in sorted(by_group):
-                self._group(number, by_group[number], sinks, resume)
-        finally:
-            for sink, _ in sinks.values():
-                sink.abort()
-
-    def _write_empty(self, entry: Entry, resume: bool) -> None:
-        if resume and self._skips(entry, b""):
-            return
-        self._open(entry).commit()
-        self._step("file-written")
-
-    def _group(
-        self, number: int, entries: list[Entry], sinks: dict[bytes, "tuple[Sink, hashlib._Hash]"], resume: bool
-    ) -> None:
-        """Write what files have in one group."""
-        try:
-            digests = {entry.path: entry.digest for entry in self._archive.table(number)}
-            content = self._archive.content(number)
-        except FormatError as error:
-            for entry in entries:
-                self._drop(entry, sinks, str(error))
-            return
-        self._groups += 1
-        pieces = sorted((p, e.path, e) for e in entries for p in e.pieces if p.group == number)
-        with content:
-            for piece, _, entry in pieces:
-                if entry.path in self._lost:
-                    continue
-                digest = digests.get(entry.path, b"")
-                try:
-                    if piece == entry.pieces[0]:
-                        if resume and self._skips(entry, digest):
-                            self._lost_or_done(entry)
-                            continue
-                        sinks[entry.path] = self._open(entry), hashlib.sha256()
-                    if entry.path not in sinks:
-                        continue
-                    self._copy(content, piece.offset, piece.length, entry, sinks[entry.path])
-                    if piece == entry.pieces[-1]:
-                        self._complete(entry, digest, sinks)
-                except (FormatError, OSError, EOFError) as error:
-                    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-                        raise  # a full disk ends the job: every other file would fail as well
-                    self._drop(entry, sinks, getattr(error, "strerror", None) or str(error))
-
-    def _copy(
-        self, content: BinaryIO, offset: int, length: int, entry: Entry, to: "tuple[Sink, hashlib._Hash]"
-    ) -> None:
-        content.seek(offset)
-        while length:
-            data = content.read(min(length, _CHUNK))
-            if not data:
-                raise DamagedError("its group ends before it")
-            to[0].write(data)
-            to[1].update(data)
-            length -= len(data)
-            self._done += len(data)
-            values: dict[str, Value] = {"done": self._done, "total": self._total, "path": entry.path}
-            self._listener(Event("progress", values))
-
-    def _complete(self, entry: Entry, digest: bytes, sinks: dict[bytes, "tuple[Sink, hashlib._Hash]"]) -> None:
-        sink, found = sinks[entry.path]
-        if found.digest()[:DIGEST_BYTES] != digest:
-            raise DamagedError("its bytes do not have the digest that the archive says")
-        sink.commit()
-        del sinks[entry.path]
-        self._step("file-written")
-        self._listener(Event("file", {"path": entry.path, "bytes": entry.size}))
-
-    def _lost_or_done(self, entry: Entry) -> None:
-        self._done += entry.stored_bytes
-        self._listener(Event("file", {"path": entry.path, "bytes": entry.size}))
-
-    def _drop(self, entry: Entry, sinks: dict[bytes, "tuple[Sink, hashlib._Hash]"], reason: str) -> None:
-        if entry.path in sinks:
-            sinks.pop(entry.path)[0].abort()
-        self._lose(entry, reason)
-
-    def _lose(self, entry: Entry, reason: str) -> None:
-        if entry.path not in self._lost:
-            self._lost[entry.path] = reason
-            self._listener(Event("left-out", {"path": entry.path, "reason": reason}))
-
-    def _attempt(self, entry: Entry, action: Callable[[], object]) -> None:
-        """Do something for an entry; what fails is noted."""
-        if entry.path in self._lost:
-            return
-        try:
-            action()
-        except (FormatError, LimitError, OSError) as error:
-            if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-                raise
-            self._lose(entry, getattr(error, "strerror", None) or str(error))
-
-
-class _LocalExtraction(_Extraction):
-    """Restores all types of entries in a folder."""
-
-    def __init__(
-        self,
-        archive: ArchiveFile,
-        entries: list[Entry],
-        tree: SafeTree,
-        restore: RestoreOptions,
-        listener: Listener,
-        step: Step,
-        limits: ArchiveLimits,
-    ) -> None:
-        super().__init__(archive, entries, self._open_local, listener, step, limits)
-        self._tree, self._restore = tree, restore
-        self._resumed = False
-
-    def _open_local(self, entry: Entry) -> Sink:
-        if not self._restore.force:
-            refuse_taken(self._tree, entry)
-        return OpenFile(self._tree, entry, self._restore)
-
-    def _before(self) -> None:
-        for entry in self._of(FileType.FOLDER):
-            self._attempt(entry, partial(self._tree.make_folder, entry.path))
-            self._step("folder-made")
-
-    def _after(self) -> None:
-        for entry in self._entries:
-            if entry.type not in (FileType.FILE, FileType.FOLDER):
-                self._attempt(entry, partial(self._other, entry))
-                self._step("other-made")
-        for entry in reversed(list(self._of(FileType.FOLDER))):
-            self._attempt(entry, partial(restore_folder, self._tree, entry, self._restore))
-
-    def _other(self, entry: Entry) -> None:
-        if self._resumed and self._tree.status(entry.path) is not None:
-            return
-        restore_other(self._tree, entry, self._restore)
-
-    def run(self, resume: bool) -> JobSummary:
-        """See there."""
-        self._resumed = resume
-        return super().run(resume)
-
-    def _of(self, kind: FileType) -> Iterable[Entry]:
-        return (entry for entry in self._entries if entry.type == kind)
-
-    def _skips(self, entry: Entry, digest: bytes) -> bool:
-        status = self._tree.status(entry.path)
-        if status is None or not stat.S_ISREG(status.st_mode):
-            return False
-        if (status.st_size, status.st_mtime_ns) != (entry.size, entry.mtime_ns):
-            return False
-        parent, name = self._tree.parent(entry.path)
-        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
-        found = hashlib.sha256()
-        with os.fdopen(descriptor, "rb") as stream:
-            for offset, length in entry.segments if entry.segments is not None else ((0, entry.size),):
-                stream.seek(offset)
-                left = length
-                while left and (data := stream.read(min(left, _CHUNK))):
-                    found.update(data)
-                    left -= len(data)
-        return not entry.pieces or found.digest()[:DIGEST_BYTES] == digest
+        return LocalExtraction(archive, entries, tree, restore, listener, step, limits).run(resume)

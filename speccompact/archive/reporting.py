@@ -13,13 +13,13 @@ from speccompact.archive.comparing import Comparison
 from speccompact.archive.entries import FileType
 from speccompact.archive.holdings import MIN_WORST, Holding, Holdings, survey
 from speccompact.archive.joblog import JobLog
+from speccompact.quantities import amount, duration
 
 _KINDS = 12  # shown alone; the others become one
 _YEARS = 20
 _REASONS = 10
 _POINTS = 400  # of a line: more than the picture has room for
 
-_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 _COUNTED = (
     (FileType.FILE, "file", "files"),
     (FileType.FOLDER, "folder", "folders"),
@@ -93,19 +93,19 @@ def _summary(holdings: Holdings) -> str:
         if holdings.types[kind]
     ]
     said = [
-        f"{', '.join(counts) or 'Nothing'}: {_size(whole.content_bytes)} in {_size(whole.archive_bytes)}"
+        f"{', '.join(counts) or 'Nothing'}: {amount(whole.content_bytes)} in {amount(whole.archive_bytes)}"
         f"{_bits(8 * whole.archive_bytes, whole.content_bytes)}.",
-        f"{_size(whole.content_bytes - whole.stored_bytes)} are repeated bytes or holes and take nothing; names, times "
-        f"and checks take {_size(whole.archive_bytes - holdings.payload_bytes)}.",
+        f"{amount(whole.content_bytes - whole.stored_bytes)} are repeated bytes or holes and take nothing; names, "
+        f"times and checks take {amount(whole.archive_bytes - holdings.payload_bytes)}.",
     ]
     if holdings.appends:
         said.append(
-            f"Something was added {holdings.appends} times; {_size(holdings.replaced_bytes)} of older content are kept "
-            "that no path has any more."
+            f"Something was added {holdings.appends} times; {amount(holdings.replaced_bytes)} of older content are "
+            "kept that no path has any more."
         )
     rows = [
-        Bar("content", whole.content_bytes, _size(whole.content_bytes), whole.stored_bytes),
-        Bar("archive", whole.archive_bytes, _size(whole.archive_bytes)),
+        Bar("content", whole.content_bytes, amount(whole.content_bytes), whole.stored_bytes),
+        Bar("archive", whole.archive_bytes, amount(whole.archive_bytes)),
     ]
     keys = "<span class='key text'></span> of the content: what had to be stored"
     return f"<p>{' '.join(said)}</p>{bars('whole', 'Content and archive', rows)}<p>{keys}</p>"
@@ -158,17 +158,17 @@ def _files(holdings: Holdings) -> str:
 def _times(holdings: Holdings) -> str:
     if not holdings.years:
         return ""
-    years = [Bar(str(year), size, _size(size)) for year, size in holdings.years[-_YEARS:]]
+    years = [Bar(str(year), size, amount(size)) for year, size in holdings.years[-_YEARS:]]
     earlier = sum(size for _, size in holdings.years[:-_YEARS])
     if len(holdings.years) > _YEARS:
-        years.insert(0, Bar("before", earlier, _size(earlier)))
+        years.insert(0, Bar("before", earlier, amount(earlier)))
     return "<h2>Time</h2>" + columns("years", "Content by the year of its last change", years)
 
 
 def _compared(comparison: Comparison) -> str:
     size = comparison.content_bytes
     rows = [
-        Bar(name, value, f"{_size(value)}{_bits(8 * value, size)}", style=style)
+        Bar(name, value, f"{amount(value)}{_bits(8 * value, size)}", style=style)
         for name, value, style in (
             ("this archive", comparison.archive_bytes, "text"),
             ("xz -9e", comparison.xz_bytes, "other"),
@@ -178,7 +178,7 @@ def _compared(comparison: Comparison) -> str:
     saved = round(100 * (1 - comparison.archive_bytes / comparison.xz_bytes))
     than_xz = f"{abs(saved)} % {'smaller' if saved >= 0 else 'larger'} than xz"
     return (
-        f"<h2>Against xz and zstandard</h2><p>A sample of {_size(size)} ({comparison.groups} of the groups), decoded "
+        f"<h2>Against xz and zstandard</h2><p>A sample of {amount(size)} ({comparison.groups} of the groups), decoded "
         f"and packed again as one file: the archive is {than_xz}. Names "
         "and checks are left out on all sides.</p>" + bars("peers", "The same content", rows)
     )
@@ -186,19 +186,19 @@ def _compared(comparison: Comparison) -> str:
 
 def _job(log: JobLog) -> str:
     seconds, (_, done, archive_bytes) = log.seconds, log.points[-1]
-    rate = f", {_size(done / seconds)} a second" if seconds > 0 else ""
-    said = f"{_size(done)} of {_size(log.total)} in {_duration(seconds)}{rate}"
+    rate = f", {amount(done / seconds)} a second" if seconds > 0 else ""
+    said = f"{amount(done)} of {amount(log.total)} in {duration(seconds)}{rate}"
     every = -(-len(log.points) // _POINTS)
     points = [*log.points[::every], log.points[-1]]
     shown = line("job", "Content done over time; flat where the job stood still", said,
-                 [(at, size) for at, size, _ in points], (_duration(seconds), _size(done)))  # fmt: skip
+                 [(at, size) for at, size, _ in points], (duration(seconds), amount(done)))  # fmt: skip
     lost = ""
     if log.left_out:
         items = "".join(f"<li>{text(path, 200)}: {text(why, 200)}</li>" for path, why in log.left_out[:_REASONS])
         more = len(log.left_out) - _REASONS
         items += f"<li>and {more:,} more</li>" if more > 0 else ""
         lost = f"<p>{len(log.left_out):,} left out:</p><ul>{items}</ul>"
-    return f"<h2>The job</h2><p>{said}; the archive had {_size(archive_bytes)} then.</p>{shown}{lost}"
+    return f"<h2>The job</h2><p>{said}; the archive had {amount(archive_bytes)} then.</p>{shown}{lost}"
 
 
 def _bar(name: str, holding: Holding, value: float, note: str, part: float | None = None) -> Bar:
@@ -206,28 +206,14 @@ def _bar(name: str, holding: Holding, value: float, note: str, part: float | Non
 
 
 def _counted(kind: Holding) -> str:
-    return f"{kind.files:,} {'file' if kind.files == 1 else 'files'}, {_size(kind.content_bytes)}"
+    return f"{kind.files:,} {'file' if kind.files == 1 else 'files'}, {amount(kind.content_bytes)}"
 
 
 def _takes(file: Holding) -> str:
     if not file.stored_bytes:
-        return f"{_size(file.content_bytes)}, stored elsewhere" if file.content_bytes else "empty"
-    return f"{_size(file.content_bytes)} in {_size(file.archive_bytes)}"
+        return f"{amount(file.content_bytes)}, stored elsewhere" if file.content_bytes else "empty"
+    return f"{amount(file.content_bytes)} in {amount(file.archive_bytes)}"
 
 
 def _bits(bits: float, size: int) -> str:
     return f", {bits / size:.3f} bpb" if size else ""
-
-
-def _size(count: float) -> str:
-    """Return bytes in decimal units, as the commands print them."""
-    scaled, unit = float(count), 0
-    while scaled >= 999.5 and unit + 1 < len(_UNITS):
-        scaled, unit = scaled / 1000, unit + 1
-    return f"{scaled:.0f} B" if not unit else f"{scaled:.3g} {_UNITS[unit]}"
-
-
-def _duration(seconds: float) -> str:
-    whole = round(seconds)
-    hours, minutes = divmod(whole // 60, 60)
-    return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"

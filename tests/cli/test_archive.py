@@ -9,8 +9,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from speccompact.archive.entries import Entry
 from speccompact_cli.main import run
-from tests.archive_trees import facts, make_tree
+from tests.archive_trees import facts, forge, make_tree
 from tests.fakes import FakeEngines, prose
 
 Command = Callable[..., tuple[int, str, str]]
@@ -60,6 +61,12 @@ def test_list(command: Command) -> None:
     assert names["tree/holes"]["size"] == 3 << 20
     assert os.fsencode("tree/bytes\udcff\udcfe") in {os.fsencode(name) for name in names}
     assert names["tree/bytes\udcff\udcfe"]["path_base64"]
+
+
+def test_a_time_that_no_calendar_knows_is_a_number(command: Command, tmp_path: Path) -> None:
+    forge(tmp_path / "a.spca", [([Entry(b"odd", mtime_ns=(1 << 62) * 10**9)], b"")])
+    code, out, _ = command("list", "-l", "a.spca")
+    assert (code, f" {1 << 62} odd" in out) == (0, True)
 
 
 def test_cat_says_what_it_decoded(command: Command, tmp_path: Path) -> None:

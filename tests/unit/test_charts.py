@@ -58,15 +58,15 @@ def test_a_line_goes_through_its_points() -> None:
     assert " 22.0" in path
 
 
-@given(st.lists(st.floats(1e-3, 1e9), min_size=1, max_size=20))
+@given(st.lists(st.floats(1, 1e4), min_size=1, max_size=20))
 def test_tiles_cover_the_picture_in_proportion(values: list[float]) -> None:
     values.sort(reverse=True)
     tiles = _tiles(values)
     whole = sum(width * height for _, _, width, height in tiles)
     for value, (x, y, width, height) in zip(values, tiles, strict=True):
-        assert width * height == pytest.approx(whole * value / sum(values), rel=1e-6, abs=1e-6)
-        assert -1e-6 <= x <= x + width <= WIDTH + 1e-6
-        assert -1e-6 <= y <= y + height <= 240 + 1e-6
+        assert width * height == pytest.approx(whole * value / sum(values), rel=1e-6)
+        assert 0 <= x <= x + width <= WIDTH + 1e-3
+        assert 0 <= y <= y + height <= 240 + 1e-3
 
 
 def test_names_become_harmless() -> None:

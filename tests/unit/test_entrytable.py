@@ -2,6 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from speccompact.archive.columns import pack_numbers
 from speccompact.archive.entries import Entry, FileType, Piece
 from speccompact.archive.entrytable import pack_entries, unpack_entries
 from speccompact.container.fields import Cursor
@@ -33,8 +34,8 @@ def entries(draw: st.DrawFn) -> Entry:
         type=kind,
         mode=draw(st.integers(0, 0o7777)),
         mtime_ns=draw(st.integers(-(10**18), 4 * 10**18)),
-        uid=draw(st.integers(0, 1 << 32)),
-        gid=draw(st.integers(0, 1 << 32)),
+        uid=draw(st.integers(0, (1 << 32) - 1)),
+        gid=draw(st.integers(0, (1 << 32) - 1)),
         user=draw(NAMES),
         group_name=b"",
         size=size,
@@ -95,3 +96,18 @@ def test_rows_that_take_no_room_are_bounded() -> None:
 def test_entries_that_contradict_themselves_are_refused(entry: Entry) -> None:
     with pytest.raises(DamagedError):
         unpack_entries(Cursor(pack_entries([entry], digests=False)), 10)
+
+
+@pytest.mark.parametrize("wrong", [{"uid": -1}, {"gid": 1 << 32}, {"device": -1}, {"mode": 1 << 12}, {"size": -1}])
+def test_numbers_that_no_system_takes_are_refused(wrong: dict[str, int]) -> None:
+    packed = pack_entries([Entry(b"a")._replace(**wrong)], digests=False)
+    with pytest.raises(DamagedError, match="impossible"):
+        unpack_entries(Cursor(packed), 100)
+
+
+def test_nanoseconds_that_exceed_a_second_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "speccompact.archive.entrytable._split", lambda times: (pack_numbers([0]), pack_numbers([10**9]))
+    )
+    with pytest.raises(DamagedError, match="nanoseconds"):
+        unpack_entries(Cursor(pack_entries([Entry(b"a")], digests=False)), 100)

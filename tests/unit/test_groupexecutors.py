@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from speccompact.archive.creating import create
-from speccompact.archive.events import Event
+from speccompact.archive.events import Event, silent
 from speccompact.archive.groupbuilding import Coder, GroupTask
 from speccompact.archive.groupexecutors import LocalExecutor, make_executor
 from speccompact.archive.planning import PlannedGroup
@@ -32,7 +32,7 @@ def tree(tmp_path: Path) -> Path:
 def made(output: Path, tree: Path, groups: int, heard: list[Event] | None = None) -> bytes:
     request = Request((str(tree),), level=2, slot_tokens=16)
     executor = LocalExecutor(Options(groups=groups), FakeEngines())
-    create(str(output), request, executor=executor, listener=[].append if heard is None else heard.append)
+    create(str(output), request, executor=executor, listener=silent if heard is None else heard.append)
     return output.read_bytes()
 
 

@@ -102,4 +102,4 @@ def test_names_without_an_extension() -> None:
 def test_a_group_holds_what_the_memory_of_the_level_holds() -> None:
     sizes = [text_group_bytes(level_params(level)) for level in range(1, 10)]
     assert all(100_000 < size <= MAX_GROUP_BYTES for size in sizes)
-    assert text_group_bytes(level_params(5, 8192, 1 << 20)) == MAX_GROUP_BYTES
+    assert text_group_bytes(level_params(5, None, 1 << 20)) == MAX_GROUP_BYTES

@@ -1,0 +1,89 @@
+"""All types of entries restored in a folder.
+
+Folders come first, then files, then links: while files are written no link of the archive exists. Folders get their
+modes and times at the end.
+"""
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterable
+from functools import partial
+
+from speccompact.archive.archivefile import ArchiveFile
+from speccompact.archive.archivelimits import ArchiveLimits
+from speccompact.archive.entries import DIGEST_BYTES, Entry, FileType
+from speccompact.archive.events import JobSummary, Listener
+from speccompact.archive.extraction import Extraction, Sink
+from speccompact.archive.jobrunning import Step
+from speccompact.archive.restoring import OpenFile, RestoreOptions, refuse_taken, restore_folder, restore_other
+from speccompact.archive.safetree import SafeTree
+
+_CHUNK = 1 << 18
+
+
+class LocalExtraction(Extraction):
+    """Restores all types of entries in a folder."""
+
+    def __init__(
+        self,
+        archive: ArchiveFile,
+        entries: list[Entry],
+        tree: SafeTree,
+        restore: RestoreOptions,
+        listener: Listener,
+        step: Step,
+        limits: ArchiveLimits,
+    ) -> None:
+        super().__init__(archive, entries, self._open_local, listener, step, limits)
+        self._tree, self._restore = tree, restore
+        self._resumed = False
+
+    def _open_local(self, entry: Entry) -> Sink:
+        if not self._restore.force:
+            refuse_taken(self._tree, entry)
+        return OpenFile(self._tree, entry, self._restore)
+
+    def _before(self) -> None:
+        for entry in self._of(FileType.FOLDER):
+            self._attempt(entry, partial(self._tree.make_folder, entry.path))
+            self._step("folder-made")
+
+    def _after(self) -> None:
+        for entry in self._entries:
+            if entry.type not in (FileType.FILE, FileType.FOLDER):
+                self._attempt(entry, partial(self._other, entry))
+                self._step("other-made")
+        for entry in reversed(list(self._of(FileType.FOLDER))):
+            self._attempt(entry, partial(restore_folder, self._tree, entry, self._restore))
+
+    def _other(self, entry: Entry) -> None:
+        if self._resumed and self._tree.status(entry.path) is not None:
+            return
+        restore_other(self._tree, entry, self._restore)
+
+    def run(self, resume: bool) -> JobSummary:
+        """See there."""
+        self._resumed = resume
+        return super().run(resume)
+
+    def _of(self, kind: FileType) -> Iterable[Entry]:
+        return (entry for entry in self._entries if entry.type == kind)
+
+    def _skips(self, entry: Entry, digest: bytes) -> bool:
+        status = self._tree.status(entry.path)
+        if status is None or not stat.S_ISREG(status.st_mode):
+            return False
+        if (status.st_size, status.st_mtime_ns) != (entry.size, entry.mtime_ns):
+            return False
+        parent, name = self._tree.parent(entry.path)
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+        found = hashlib.sha256()
+        with os.fdopen(descriptor, "rb") as stream:
+            for offset, length in entry.segments if entry.segments is not None else ((0, entry.size),):
+                stream.seek(offset)
+                left = length
+                while left and (data := stream.read(min(left, _CHUNK))):
+                    found.update(data)
+                    left -= len(data)
+        return not entry.pieces or found.digest()[:DIGEST_BYTES] == digest
