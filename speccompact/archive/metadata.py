@@ -9,6 +9,8 @@ import stat
 
 from speccompact.archive.entries import Entry, FileType
 
+_MOST_SECONDS = 1 << 62  # of a number column
+
 _TYPES = {
     stat.S_IFREG: FileType.FILE,
     stat.S_IFDIR: FileType.FOLDER,
@@ -29,8 +31,10 @@ def entry_of(path: bytes, location: str, status: os.stat_result, *, xattrs: bool
         xattrs: whether to read extended attributes.
 
     Raises:
-        OSError: a link or an attribute cannot be read.
+        OSError: a link or an attribute cannot be read, or the time of last change is beyond what an archive can hold.
     """
+    if abs(status.st_mtime_ns) >= _MOST_SECONDS * 1_000_000_000:
+        raise OSError(errno.EOVERFLOW, "its time of last change is no time", location)
     kind = _TYPES.get(stat.S_IFMT(status.st_mode))
     if kind is None:
         return None

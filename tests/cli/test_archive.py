@@ -64,9 +64,9 @@ def test_list(command: Command) -> None:
 
 
 def test_a_time_that_no_calendar_knows_is_a_number(command: Command, tmp_path: Path) -> None:
-    forge(tmp_path / "a.spca", [([Entry(b"odd", mtime_ns=(1 << 62) * 10**9)], b"")])
+    forge(tmp_path / "a.spca", [([Entry(b"odd", mtime_ns=(1 << 60) * 10**9)], b"")])
     code, out, _ = command("list", "-l", "a.spca")
-    assert (code, f" {1 << 62} odd" in out) == (0, True)
+    assert (code, f"{1 << 60} odd" in out) == (0, True)
 
 
 def test_cat_says_what_it_decoded(command: Command, tmp_path: Path) -> None:

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -99,7 +101,7 @@ def test_entries_that_contradict_themselves_are_refused(entry: Entry) -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"uid": -1}, {"gid": 1 << 32}, {"device": -1}, {"mode": 1 << 12}, {"size": -1}])
-def test_numbers_that_no_system_takes_are_refused(wrong: dict[str, int]) -> None:
+def test_numbers_that_no_system_takes_are_refused(wrong: dict[str, Any]) -> None:
     packed = pack_entries([Entry(b"a")._replace(**wrong)], digests=False)
     with pytest.raises(DamagedError, match="impossible"):
         unpack_entries(Cursor(packed), 100)

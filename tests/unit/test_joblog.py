@@ -20,7 +20,7 @@ def read(path: Path, *events: object) -> JobLog:
 
 def test_points_of_a_job(tmp_path: Path) -> None:
     log = read(tmp_path, {"time": 100, "event": "found"}, group(101, 5), group(103.5, 10, archive_bytes=4))
-    assert log.points == ((1, 5, 3), (3.5, 10, 4))
+    assert list(log.points) == [(1, 5, 3), (3.5, 10, 4)]
     assert (log.total, log.seconds) == (20, 3.5)
 
 
