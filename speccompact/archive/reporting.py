@@ -151,7 +151,16 @@ def _files(holdings: Holdings) -> str:
         "<h2>Files</h2><p>Files that are compressed together share what they take; for one of them it is an estimate. "
         "<span class='key rest'></span> content, with what it takes in the archive on top.</p>"
         + bars("largest", "The largest files", largest)
-        + (bars("worst", f"Files of {MIN_WORST:,} bytes or more that compress worst", worst, 8.0) if worst else "")
+        + (
+            bars(
+                "worst",
+                f"Files of {MIN_WORST:,} bytes or more that compress worst; dashed: 8, stored as it is",
+                worst,
+                8.0,
+            )
+            if worst
+            else ""
+        )
     )
 
 

@@ -10,11 +10,10 @@ import pytest
 
 from speccompact.archive.creating import create
 from speccompact.archive.groupbuilding import Coder, GroupTask
-from speccompact.archive.groupexecutors import LocalExecutor, make_executor
+from speccompact.archive.groupexecutors import LocalExecutor
 from speccompact.archive.planning import PlannedGroup
 from speccompact.archive.records import Coding
 from speccompact.archive.request import Request
-from speccompact.errors import ArgumentError
 from speccompact.options import Options
 from tests.source_tree import ROOT
 
@@ -88,8 +87,3 @@ def test_no_more_groups_are_sent_than_there_is_room_for() -> None:
     for made, built in enumerate(executor.run(tasks(), lambda task, done: None)):
         assert built.number == made
         assert taken <= made + 1 + 4
-
-
-def test_other_names_are_refused() -> None:
-    with pytest.raises(ArgumentError, match="abacus"):
-        make_executor("abacus", Options())

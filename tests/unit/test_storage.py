@@ -11,6 +11,7 @@ from speccompact.archive.archivefile import ArchiveFile
 from speccompact.archive.extracting import extract
 from speccompact.archive.pathreading import read_file
 from speccompact.archive.restoring import RestoreOptions
+from speccompact.archive.selection import Selection
 from speccompact.archive.storage import filesystem, open_archive
 from speccompact.errors import ArgumentError
 from tests.archive_trees import make_tree, opened, pack
@@ -99,7 +100,8 @@ def test_an_archive_in_a_bucket(bucket: str, tmp_path: Path, monkeypatch: pytest
     assert os.listdir(tmp_path / "work") == []
     with ArchiveFile(url, engines=FakeEngines()) as archive:
         assert b"".join(read_file(archive, b"tree/docs/3.txt")) == (tree / "docs" / "3.txt").read_bytes()
-        lost = dict(extract(archive, f"{bucket}/out").left_out)
+        plain = Selection(exclude=["Ünï*"])  # moto's server finds no key that has a newline
+        lost = dict(extract(archive, f"{bucket}/out", selection=plain).left_out)
     assert "no UTF-8" in lost.pop(b"tree/bytes\xff\xfe")
     assert set(lost.values()) == {"the target holds nothing but files"}
     with fsspec.open(f"{bucket}/out/tree/holes", "rb") as stream:
