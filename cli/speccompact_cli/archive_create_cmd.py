@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from speccompact.errors import ArgumentError
 from speccompact.options import Options
 from speccompact_cli.archive_common import (
     archive_argument,
@@ -37,6 +38,8 @@ _ENGINE = click.option(
 def _executor(engine: str, options: Options) -> "Executor":
     from speccompact.archive.groupexecutors import make_executor  # loads NumPy: only when it runs
 
+    if options.groups > 1 and engine != "local":
+        raise ArgumentError(f"--parallel is for the local engine; {engine} uses all of its workers")
     return make_executor(engine, options)
 
 
@@ -111,8 +114,9 @@ def append_command(
     group: int | None,
     **values: Any,
 ) -> int:
-    """Add to ARCHIVE what is new or has changed in each SOURCE; what it holds stays as it is.
+    """Add what is new or has changed in each SOURCE.
 
+    What ARCHIVE holds stays as it is.
     A job that was stopped goes on when the same command is given again.
     """
     from speccompact.archive.appending import append  # loads NumPy: only when it runs

@@ -54,9 +54,9 @@ def extract_command(
     quiet: bool,
     verbose: bool,
 ) -> int:
-    """Write what is in ARCHIVE, or each PATH with all below it, to the current folder or TARGET.
+    """Write what is in ARCHIVE to the current folder or TARGET.
 
-    Nothing is written outside of it, whatever the archive says.
+    With PATHs, those alone and all below them. Nothing is written outside of it, whatever the archive says.
     """
     from speccompact.archive.archivefile import ArchiveFile  # loads NumPy: only when it runs
     from speccompact.archive.archivelimits import ArchiveLimits
@@ -93,7 +93,10 @@ def extract_command(
 @running_options
 @verbosity_options
 def cat_command(archive: str, paths: tuple[str, ...], threads: int, device: str, quiet: bool, verbose: bool) -> int:
-    """Write each file PATH of ARCHIVE to standard output; -v says what had to be decoded for it."""
+    """Write each file PATH of ARCHIVE to standard output.
+
+    With -v it also says what had to be decoded for it.
+    """
     from speccompact.archive.archivefile import ArchiveFile  # loads NumPy: only when it runs
     from speccompact.archive.pathreading import read_file
 

@@ -95,7 +95,10 @@ def diff_command(
     as_json: bool,
     **values: Any,
 ) -> int:
-    """Print how ARCHIVE and each SOURCE that it was made of differ; exit code 1 if they do. Nothing is decoded."""
+    """Print how ARCHIVE and each SOURCE differ.
+
+    They are the sources that it was made of. Exit code 1 says that something differs. Nothing is decoded.
+    """
     from speccompact.archive.archivefile import ArchiveFile  # loads NumPy: only when it runs
     from speccompact.archive.diffing import diff
 

@@ -39,9 +39,10 @@ def report_command(
     quiet: bool,
     verbose: bool,
 ) -> int:
-    """Write a page about ARCHIVE: what it holds, how well that is compressed, how the job went.
+    """Write a page of pictures about ARCHIVE.
 
-    One file for any browser; it loads nothing and runs nothing.
+    It shows what ARCHIVE holds, how well that is compressed and how the job went: one file for any browser, which loads
+    nothing and runs nothing.
     """
     from speccompact.archive.archivefile import ArchiveFile  # loads NumPy: only when it runs
     from speccompact.archive.comparing import compare

@@ -31,7 +31,16 @@ class Sink(Protocol):
 
 
 class Extraction:
-    """Writes files; what else an archive has is reported as left out."""
+    """Writes files; what else an archive has is reported as left out.
+
+    Args:
+        archive: open.
+        entries: what is wanted, in the order of paths.
+        opener: begins to write a file. Raises OSError where it cannot.
+        listener: told what happens.
+        step: called after each file.
+        limits: of paths.
+    """
 
     def __init__(
         self,

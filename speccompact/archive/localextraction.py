@@ -23,7 +23,13 @@ _CHUNK = 1 << 18
 
 
 class LocalExtraction(Extraction):
-    """Restores all types of entries in a folder."""
+    """Restores all types of entries in a folder.
+
+    Args:
+        archive, entries, listener, step, limits: as in `Extraction`.
+        tree: the folder.
+        restore: what of the metadata to restore, and whether to replace what is there.
+    """
 
     def __init__(
         self,
@@ -63,7 +69,7 @@ class LocalExtraction(Extraction):
         restore_other(self._tree, entry, self._restore)
 
     def run(self, resume: bool) -> JobSummary:
-        """See there."""
+        """Restore everything; with `resume` all but what is there already."""
         self._resumed = resume
         return super().run(resume)
 

@@ -152,6 +152,7 @@ def test_report(command: Command, tmp_path: Path) -> None:
         (["report", "nowhere", "out.html"], 1, "nowhere"),
         (["report", "taken", "out.html", "--sample", "0"], 2, "700m"),
         (["create", "a.spca", "tree", "--parallel", "0"], 2, "--parallel"),
+        (["create", "a.spca", "tree", "--parallel", "2", "--engine", "ray"], 2, "local engine"),
         (["frobnicate"], 2, "frobnicate"),
     ],
 )
