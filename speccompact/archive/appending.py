@@ -3,7 +3,9 @@
 Nothing before that end is touched: until the new trailer is on disk, readers find the old one.
 """
 
+import errno
 import os
+from contextlib import nullcontext
 
 from speccompact.archive.archivefile import ArchiveFile
 from speccompact.archive.events import Event, JobSummary, Listener, silent
@@ -11,11 +13,12 @@ from speccompact.archive.groupbuilding import Coder
 from speccompact.archive.groupexecutors import Executor, LocalExecutor
 from speccompact.archive.jobrunning import JobRun, Step, no_step
 from speccompact.archive.ledger import SUFFIX, Ledger
-from speccompact.archive.outputs import Output
+from speccompact.archive.outputs import Output, exists
 from speccompact.archive.planning import plan_groups
 from speccompact.archive.preparing import prepare
 from speccompact.archive.request import Request
-from speccompact.archive.storage import is_remote, volumes
+from speccompact.archive.storage import is_remote, volumes, without_protocol
+from speccompact.archive.treewalk import Avoided
 from speccompact.errors import ArgumentError, JobError
 from speccompact.options import Options
 
@@ -50,21 +53,24 @@ def append(
         JobError: a ledger of another job is in the way, or another process works on it.
         OSError: a source is not there, or the archive cannot be written. The job can be continued.
     """
+    output = without_protocol(output)
     if is_remote(output):
         raise ArgumentError(f"{output}: objects cannot grow; append to a local archive and upload that")
-    with ArchiveFile(output, options=options) as archive:
-        before, trailer = archive.catalogue, archive.trailer
     names = volumes(output) if not os.path.exists(output) or output.endswith(".001") else []
     base_name = names[0].removesuffix(".001") if names else output
     volume_bytes = _volume_bytes(names, request.volume_bytes)
+    if not exists(base_name):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), output)
     with Ledger(base_name + SUFFIX) as ledger:
         job = ledger.job
+        with ledger.beginning() if job is None else nullcontext(), ArchiveFile(output, options=options) as archive:
+            before, trailer = archive.catalogue, archive.trailer  # under the lock: nobody adds to it any more
         if job is not None and job.generation == trailer.generation and job.archive_id == trailer.archive_id:
             summary = _finished(ledger, job.base, trailer.archive_bytes, listener)
             step("ledger-removed")
             return summary
         if job is None:
-            avoid = frozenset(map(os.path.abspath, [base_name, base_name + SUFFIX, *names]))
+            avoid = Avoided([base_name, base_name + SUFFIX, base_name + SUFFIX + "-journal", *names])
             with ledger.beginning():
                 prepared, lost = prepare(request, avoid, before.entries, listener)
                 groups = plan_groups(prepared, max(before.groups, default=-1) + 1)

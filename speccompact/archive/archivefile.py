@@ -7,6 +7,7 @@ from typing import BinaryIO, Self
 from speccompact.archive.archivelimits import ArchiveLimits
 from speccompact.archive.catalogue import Catalogue, GroupPlace, unpack_catalogue
 from speccompact.archive.entries import Entry
+from speccompact.archive.grouptable import GroupTable
 from speccompact.archive.recordreading import (
     check_payload,
     decode_payload,
@@ -93,14 +94,14 @@ class ArchiveFile:
             raise DamagedError(f"group {place.number} is not the one that the catalogue names")
         return head
 
-    def table(self, number: int) -> list[Entry]:
-        """Return the entries of a group with their digests; their pieces are those in this group.
+    def table(self, number: int) -> GroupTable:
+        """Return what a group says of its entries: their digests, and their pieces in this group.
 
         Raises:
             FormatError: the record is damaged.
         """
         place = self.catalogue.groups[number]
-        return read_table(self._stream, place.offset, self.head(place), self._limits)
+        return GroupTable(read_table(self._stream, place.offset, self.head(place), self._limits))
 
     def content(self, number: int) -> BinaryIO:
         """Return the content of a group as a stream that can seek; decoding happens as it is read.
@@ -139,7 +140,8 @@ class ArchiveFile:
     def _catalogue(self) -> Catalogue:
         trailer = self.trailer
         head = unpack_head(self.read_at(trailer.catalogue_offset, HEAD_BYTES))
-        if head.kind != RecordKind.CATALOGUE or head.record_bytes != trailer.catalogue_bytes:
+        found = head.kind, head.record_bytes, head.archive_id
+        if found != (RecordKind.CATALOGUE, trailer.catalogue_bytes, self.archive_id):
             raise DamagedError("there is no catalogue where the trailer says; repair may help")
         table = read_section(self._stream, trailer.catalogue_offset, head)
         return unpack_catalogue(table, trailer.catalogue_offset, self._limits)

@@ -5,6 +5,7 @@ Both are one frame of zstandard. ARCHIVE.md section 5.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import zstandard
 
@@ -75,6 +76,7 @@ def unpack_table(data: bytes, content_bytes: int, number: int, limits: ArchiveLi
         for piece in entry.pieces:
             if piece.group != number or piece.offset + piece.length > content_bytes:
                 raise DamagedError(f"a piece of entry {entry.path[:80]!r} is not inside its group")
+    _check_overlaps(entries)
     return entries
 
 
@@ -124,7 +126,7 @@ def unpack_catalogue(data: bytes, archive_bytes: int, limits: ArchiveLimits) -> 
     return Catalogue(groups, found)
 
 
-def _check_pieces(entries: Iterable[Entry], groups: dict[int, GroupPlace]) -> None:
+def _check_pieces(entries: Sequence[Entry], groups: dict[int, GroupPlace]) -> None:
     for entry in entries:
         for piece in entry.pieces:
             place = groups.get(piece.group)
@@ -132,6 +134,15 @@ def _check_pieces(entries: Iterable[Entry], groups: dict[int, GroupPlace]) -> No
                 raise DamagedError(f"a piece of entry {entry.path[:80]!r} is in no group")
         if not entry.complete:
             raise DamagedError(f"the pieces of entry {entry.path[:80]!r} are not all that it stores")
+    _check_overlaps(entries)
+
+
+def _check_overlaps(entries: Iterable[Entry]) -> None:
+    """Refuse pieces that share some bytes and not all: nothing is gained by them but work for who decodes them."""
+    pieces = sorted({piece for entry in entries for piece in entry.pieces})
+    for piece, after in pairwise(pieces):
+        if piece.group == after.group and after.offset < piece.offset + piece.length:
+            raise DamagedError(f"pieces of group {piece.group} overlap at byte {after.offset} of its content")
 
 
 def _squeeze(data: bytes) -> bytes:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from speccompact.archive.archivefile import ArchiveFile
 from speccompact.archive.entries import DIGEST_BYTES, Entry, FileType
 from speccompact.archive.events import Event, JobSummary, Listener, Value, silent
+from speccompact.archive.grouptable import GroupTable
 from speccompact.errors import DamagedError, FormatError
 
 _CHUNK = 1 << 20
@@ -36,10 +37,10 @@ def verify(archive: ArchiveFile, *, decode: bool = True, listener: Listener = si
     for place in places:
         entries = by_group.get(place.number, [])
         try:
-            digests = _compared(archive, place.number, entries)
+            table = _compared(archive, place.number, entries)
             archive.check_payload(place.number)
             if decode and place.content_bytes:
-                _decode(archive, place.number, entries, digests, running, lost)
+                _decode(archive, place.number, entries, table, running, lost)
         except FormatError as error:
             for entry in entries:
                 lost.setdefault(entry.path, str(error))
@@ -61,24 +62,24 @@ def verify(archive: ArchiveFile, *, decode: bool = True, listener: Listener = si
     )
 
 
-def _compared(archive: ArchiveFile, number: int, entries: Iterable[Entry]) -> dict[bytes, bytes]:
-    """Return the digests of a group's table, after comparing it with what the catalogue says of the same entries."""
-    table = {entry.path: entry for entry in archive.table(number)}
+def _compared(archive: ArchiveFile, number: int, entries: Iterable[Entry]) -> GroupTable:
+    """Return a group's table, after comparing it with what the catalogue says of the same entries."""
+    table = archive.table(number)
     for entry in entries:
-        own = table.get(entry.path)
+        own = table.find(entry)
         pieces = tuple(piece for piece in entry.pieces if piece.group == number)
-        if own is None or own._replace(digest=b"", pieces=pieces) != entry._replace(pieces=pieces):
+        if own is None or own._replace(path=entry.path, digest=b"", pieces=pieces) != entry._replace(pieces=pieces):
             raise DamagedError(f"catalogue and group {number} disagree about {entry.path!r}")
-        if own.pieces != pieces[: len(own.pieces)]:
+        if own.pieces != pieces:
             raise DamagedError(f"catalogue and group {number} disagree about where {entry.path!r} is")
-    return {path: entry.digest for path, entry in table.items()}
+    return table
 
 
 def _decode(
     archive: ArchiveFile,
     number: int,
     entries: Iterable[Entry],
-    digests: dict[bytes, bytes],
+    table: GroupTable,
     running: dict[bytes, "hashlib._Hash"],
     lost: dict[bytes, str],
 ) -> None:
@@ -93,7 +94,7 @@ def _decode(
                 left -= len(data)
             if left:
                 raise DamagedError(f"group {number} ends inside {path!r}")
-            if piece == entry.pieces[-1] and running.pop(path).digest()[:DIGEST_BYTES] != digests[path]:
+            if piece == entry.pieces[-1] and running.pop(path).digest()[:DIGEST_BYTES] != table.digest(entry):
                 lost.setdefault(path, "its bytes do not have the digest that the archive says")
 
 

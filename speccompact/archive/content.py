@@ -7,10 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from speccompact.archive.entries import Entry
+from speccompact.archive.entries import DIGEST_BYTES, Entry
 from speccompact.archive.similarity import HEAD_BYTES, signature
 from speccompact.archive.storage import is_remote, open_read, remote_status
 from speccompact.text.runs import BINARY, find_runs
+
+CHANGED = "changed while the archive was made"
+"""Why a file is left out that is not what it was when it was looked at."""
 
 _CHUNK = 1 << 20
 _MIN_TEXT = 0.5  # of the head of a file, for it to be put among texts
@@ -49,6 +52,14 @@ def read_stored(stream: BinaryIO, entry: Entry, start: int, size: int) -> Iterat
                 return
             left -= len(chunk)
             yield chunk
+
+
+def stored_digest(stream: BinaryIO, entry: Entry) -> bytes:
+    """Return the digest of the stored bytes of an entry, as its archive keeps it."""
+    found = hashlib.sha256()
+    for chunk in read_stored(stream, entry, 0, entry.stored_bytes):
+        found.update(chunk)
+    return found.digest()[:DIGEST_BYTES]
 
 
 def examine(location: str, entry: Entry, text_piece: int, other_piece: int) -> Content:

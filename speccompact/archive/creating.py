@@ -15,11 +15,12 @@ from speccompact.archive.groupbuilding import Coder
 from speccompact.archive.groupexecutors import Executor, LocalExecutor
 from speccompact.archive.jobrunning import JobRun, Step, no_step, summarise
 from speccompact.archive.ledger import SUFFIX, Job, Ledger
-from speccompact.archive.outputs import PARTIAL, Output, exists, take_back
+from speccompact.archive.outputs import PARTIAL, Output, drop_other_shape, exists, take_back
 from speccompact.archive.planning import plan_groups
 from speccompact.archive.preparing import prepare
 from speccompact.archive.request import Request
-from speccompact.archive.storage import filesystem, is_remote, volume_name, volumes
+from speccompact.archive.storage import filesystem, is_remote, reaching, volume_name, without_protocol
+from speccompact.archive.treewalk import Avoided
 from speccompact.errors import ArgumentError, FormatError, JobError
 from speccompact.options import Options
 
@@ -59,6 +60,7 @@ def create(
         ModelError: the model is needed and missing or damaged.
         OSError: a source is not there, or the output cannot be written. The job can be continued.
     """
+    output = without_protocol(output)
     request.params  # noqa: B018 - refuses what is out of range before anything is written
     if request.volume_bytes is not None and is_remote(output):
         raise ArgumentError("volume_bytes is for local archives; what is uploaded is one object")
@@ -71,7 +73,7 @@ def create(
             with ledger.beginning():
                 if not force:
                     _refuse_taken(output)
-                job = _plan(local, request, ledger, listener)
+                job = _plan(local, output, request, ledger, listener)
             step("planned")
         elif job.request != request.fingerprint() or job.base:
             raise JobError(
@@ -89,7 +91,7 @@ def create(
                 summary = run.finish()
                 if not force and not is_remote(output):
                     _refuse_taken(output)
-                _drop_other_shape(local, request.volume_bytes)
+                drop_other_shape(local, request.volume_bytes)
                 file.commit()
                 step("renamed")
         if is_remote(output):
@@ -103,18 +105,23 @@ def create(
     return summary
 
 
-def _plan(local: str, request: Request, ledger: Ledger, listener: Listener) -> Job:
+def _plan(local: str, output: str, request: Request, ledger: Ledger, listener: Listener) -> Job:
     names = [local, local + SUFFIX, local + SUFFIX + "-journal", local + PARTIAL]
     for number in range(1000 if request.volume_bytes else 0):
         names += [volume_name(local, number), volume_name(local, number) + PARTIAL]
-    prepared, lost = prepare(request, frozenset(map(os.path.abspath, names)), {}, listener)
+    prepared, lost = prepare(request, Avoided([*names, output]), {}, listener)
     job = ledger.save_plan(request.fingerprint(), 0, 0, b"", plan_groups(prepared, 0), lost)
     listener(Event("planned", {"entries": len(prepared), "bytes": ledger.content_bytes()[1]}))
     return job
 
 
 def _renamed(local: str, job: Job, ledger: Ledger) -> JobSummary | None:
-    """Return the totals if an earlier run got as far as the rename, else None."""
+    """Return the totals if an earlier run got as far as the rename, else None.
+
+    An archive that is to be replaced can have the same id: what the ledger says decides.
+    """
+    if not ledger.all_written:
+        return None
     if os.path.exists(local + PARTIAL) or os.path.exists(volume_name(local, 0) + PARTIAL) or not exists(local):
         return None
     with suppress(FormatError, OSError), ArchiveFile(local) as archive:
@@ -128,23 +135,17 @@ def _renamed(local: str, job: Job, ledger: Ledger) -> JobSummary | None:
 def _refuse_taken(output: str) -> None:
     if is_remote(output):
         system, path = filesystem(output)
-        taken = system.exists(path)
+        with reaching(output):
+            system.invalidate_cache()
+            taken = system.exists(path)
     else:
         taken = exists(output)
     if taken:
         raise FileExistsError(errno.EEXIST, "already exists; -f overwrites it", output)
 
 
-def _drop_other_shape(local: str, volume_bytes: int | None) -> None:
-    """Remove an archive of that name in the other shape, or with more volumes: it would be taken for this one."""
-    if volume_bytes:
-        with suppress(FileNotFoundError):
-            os.unlink(local)
-    for name in volumes(local):
-        os.unlink(name)
-
-
 def _upload(local: str, output: str) -> None:
     """Send the file; object stores show it only when the last byte has arrived."""
     system, path = filesystem(output)
-    system.put_file(local, path)
+    with reaching(output):
+        system.put_file(local, path)

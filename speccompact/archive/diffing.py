@@ -1,14 +1,14 @@
 """What differs between an archive and the tree that it was made of."""
 
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from speccompact.archive.archivefile import ArchiveFile
-from speccompact.archive.content import read_stored
-from speccompact.archive.entries import DIGEST_BYTES, Entry, FileType
+from speccompact.archive.content import stored_digest
+from speccompact.archive.entries import Entry, FileType
+from speccompact.archive.grouptable import GroupTable
 from speccompact.archive.request import Request
-from speccompact.archive.storage import open_read
+from speccompact.archive.storage import concerns_one_file, open_read
 from speccompact.archive.treewalk import Found, WalkOptions, walk
 
 _FIELDS = ("type", "size", "mode", "mtime_ns", "uid", "gid", "link", "device")
@@ -20,8 +20,8 @@ class Difference:
 
     Attributes:
         path: of the entry.
-        what: "missing" (only in the archive), "new" (only in the tree), or the names of what differs, "content" among
-            them.
+        what: "missing" (only in the archive), "new" (only in the tree), "unreadable", or the names of what differs,
+            "content" among them.
     """
 
     path: bytes
@@ -47,7 +47,7 @@ def diff(archive: ArchiveFile, request: Request, *, content: bool = False) -> It
         for found in walk(request.sources, request.named, options, lambda path, why: unread.append((path, why)))
     }
     old = {path: entry for path, entry in archive.entries.items() if selection.takes(path)}
-    digests: dict[int, dict[bytes, bytes]] = {}
+    tables: dict[int, GroupTable] = {}  # 8 bytes a file: less than the catalogue takes
     unreadable = {path for path, _ in unread}
     for path in sorted(old.keys() | tree.keys()):
         if path in unreadable:
@@ -60,11 +60,15 @@ def diff(archive: ArchiveFile, request: Request, *, content: bool = False) -> It
             what = _compared(old[path], tree[path].entry, xattrs=request.xattrs)
             if content and "size" not in what and old[path].pieces:
                 group = old[path].pieces[-1].group
-                if group not in digests:
-                    digests.clear()
-                    digests[group] = {entry.path: entry.digest for entry in archive.table(group)}
-                if _digest(tree[path]) != digests[group].get(path):
-                    what.append("content")
+                if group not in tables:
+                    tables[group] = archive.table(group)
+                try:
+                    if _digest(tree[path]) != tables[group].digest(old[path]):
+                        what.append("content")
+                except OSError as error:
+                    if not concerns_one_file(tree[path].location, error):
+                        raise
+                    what = ["unreadable"]
             if what:
                 yield Difference(path, tuple(what))
 
@@ -75,9 +79,7 @@ def _compared(old: Entry, new: Entry, *, xattrs: bool) -> list[str]:
 
 
 def _digest(found: Found) -> bytes:
-    own = hashlib.sha256()
-    if found.entry.type == FileType.FILE:
-        with open_read(found.location) as stream:
-            for chunk in read_stored(stream, found.entry, 0, found.entry.stored_bytes):
-                own.update(chunk)
-    return own.digest()[:DIGEST_BYTES]
+    if found.entry.type != FileType.FILE:
+        return b""
+    with open_read(found.location) as stream:
+        return stored_digest(stream, found.entry)

@@ -20,6 +20,10 @@ DIGEST_BYTES = 8
 """Leading bytes of the SHA-256 of an entry's stored bytes that an archive keeps."""
 
 
+Loss = tuple[bytes, str]
+"""A path, and why it is not in the archive or cannot be restored."""
+
+
 class Piece(NamedTuple):
     """Bytes [offset, offset + length) of the content of a group; `group` is its number."""
 

@@ -114,6 +114,8 @@ def _checked(entry: Entry) -> Entry:
             ends = offset + length
         if ends > entry.size:
             raise DamagedError(f"the segments of entry {entry.path[:80]!r} exceed its size")
+    if any(after.group <= piece.group for piece, after in pairwise(entry.pieces)):
+        raise DamagedError(f"the pieces of entry {entry.path[:80]!r} are not one for each of its groups, in order")
     if sum(piece.length for piece in entry.pieces) > entry.stored_bytes:
         raise DamagedError(f"entry {entry.path[:80]!r} has more pieces than bytes")
     return entry

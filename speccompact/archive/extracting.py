@@ -14,7 +14,7 @@ from speccompact.archive.remotetarget import RemoteTarget
 from speccompact.archive.restoring import RestoreOptions
 from speccompact.archive.safetree import SafeTree
 from speccompact.archive.selection import Selection
-from speccompact.archive.storage import is_remote
+from speccompact.archive.storage import is_remote, without_protocol
 from speccompact.errors import LimitError
 
 _LIMITS = ArchiveLimits()
@@ -61,7 +61,7 @@ def extract(
         paths: entries, or folders with all in them; nothing means everything.
         selection: globs.
         restore: what of the metadata to restore, and whether to replace what is there.
-        resume: pass over files that are there with the right size, time and digest.
+        resume: pass over files that are there with the right size, time and digest (at a URL: size and digest).
         limits: refused before anything is written: more bytes than these in all.
         listener: told what happens.
         step: see `Step`.
@@ -74,12 +74,13 @@ def extract(
         LimitError: a limit would be exceeded.
         ModelError: a model is needed and missing or damaged.
     """
+    target = without_protocol(target)
     entries = selected(archive.entries.values(), paths, selection or Selection())
     total = sum(entry.size for entry in entries)
     if limits.output_bytes is not None and total > limits.output_bytes:
         raise LimitError(f"the files have {total} bytes; the output limit is {limits.output_bytes}")
     if is_remote(target):
         remote = RemoteTarget(target, restore.force)
-        return Extraction(archive, entries, remote.open, listener, step, limits).run(resume=False)
+        return Extraction(archive, entries, remote.open, remote.has, listener, step, limits).run(resume)
     with SafeTree(target, limits.path_bytes) as tree:
         return LocalExtraction(archive, entries, tree, restore, listener, step, limits).run(resume)

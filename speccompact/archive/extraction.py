@@ -2,19 +2,24 @@
 
 import errno
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterator
 from functools import partial
+from itertools import pairwise
 from typing import BinaryIO, Protocol
 
 from speccompact.archive.archivefile import ArchiveFile
 from speccompact.archive.archivelimits import ArchiveLimits
-from speccompact.archive.entries import DIGEST_BYTES, Entry, FileType
+from speccompact.archive.entries import DIGEST_BYTES, Entry, FileType, Piece
 from speccompact.archive.events import Event, JobSummary, Listener, Value
 from speccompact.archive.jobrunning import Step
 from speccompact.archive.safetree import split_path
+from speccompact.archive.storage import OF_THE_MACHINE
 from speccompact.errors import DamagedError, FormatError, LimitError
 
 _CHUNK = 1 << 18
+
+_OF_ALL = OF_THE_MACHINE | {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
+"""Numbers of errors that every other file would meet as well."""
 
 
 class Sink(Protocol):
@@ -23,8 +28,11 @@ class Sink(Protocol):
     def write(self, data: bytes) -> None:
         """Take the next bytes."""
 
+    def pause(self) -> None:
+        """Let go of what is open, until more bytes come: many files may wait for a later group."""
+
     def commit(self) -> None:
-        """Let the file appear."""
+        """Let the file appear. Raises OSError where it has appeared, but without all that is to be said of it."""
 
     def abort(self) -> None:
         """Leave nothing behind."""
@@ -37,6 +45,7 @@ class Extraction:
         archive: open.
         entries: what is wanted, in the order of paths.
         opener: begins to write a file. Raises OSError where it cannot.
+        has: asked, with `resume`, whether a file is there already, with the stored bytes of this digest.
         listener: told what happens.
         step: called after each file.
         limits: of paths.
@@ -47,11 +56,12 @@ class Extraction:
         archive: ArchiveFile,
         entries: list[Entry],
         opener: Callable[[Entry], Sink],
+        has: Callable[[Entry, bytes], bool],
         listener: Listener,
         step: Step,
         limits: ArchiveLimits,
     ) -> None:
-        self._archive, self._entries, self._open = archive, entries, opener
+        self._archive, self._entries, self._open, self._has = archive, entries, opener, has
         self._listener, self._step, self._limits = listener, step, limits
         self._lost: dict[bytes, str] = {}
         self._done, self._groups = 0, 0
@@ -83,10 +93,6 @@ class Extraction:
             if entry.type not in (FileType.FILE, FileType.FOLDER):
                 self._lose(entry, "the target holds nothing but files")
 
-    def _skips(self, entry: Entry, digest: bytes) -> bool:
-        """Return whether a file is there already."""
-        return False
-
     def _files(self, resume: bool) -> None:
         """Write all files, in the order of their first pieces."""
         files = [e for e in self._entries if e.type == FileType.FILE and e.path not in self._lost]
@@ -105,7 +111,7 @@ class Extraction:
                 sink.abort()
 
     def _write_empty(self, entry: Entry, resume: bool) -> None:
-        if resume and self._skips(entry, b""):
+        if resume and self._has(entry, b""):
             return
         self._open(entry).commit()
         self._step("file-written")
@@ -115,48 +121,53 @@ class Extraction:
     ) -> None:
         """Write what files have in one group."""
         try:
-            digests = {entry.path: entry.digest for entry in self._archive.table(number)}
+            table = self._archive.table(number)
             content = self._archive.content(number)
-        except FormatError as error:
+        except (FormatError, OSError) as error:
+            _stop_if_all_would_fail(error)
             for entry in entries:
-                self._drop(entry, sinks, str(error))
+                self._drop(entry, sinks, _reason(error))
             return
         self._groups += 1
         pieces = sorted((p, e.path, e) for e in entries for p in e.pieces if p.group == number)
+        shared = {piece for (piece, _, _), (after, _, _) in pairwise(pieces) if piece == after}
         with content:
+            reader = _PieceReader(content, shared)
             for piece, _, entry in pieces:
                 if entry.path in self._lost:
                     continue
-                digest = digests.get(entry.path, b"")
+                digest = table.digest(entry)
                 try:
                     if piece == entry.pieces[0]:
-                        if resume and self._skips(entry, digest):
-                            self._lost_or_done(entry)
+                        if resume and self._has(entry, digest):
+                            self._passed_over(entry)
                             continue
                         sinks[entry.path] = self._open(entry), hashlib.sha256()
                     if entry.path not in sinks:
                         continue
-                    self._copy(content, piece.offset, piece.length, entry, sinks[entry.path])
+                    self._copy(reader.read(piece), piece, entry, sinks[entry.path])
                     if piece == entry.pieces[-1]:
                         self._complete(entry, digest, sinks)
+                    else:
+                        sinks[entry.path][0].pause()
                 except (FormatError, OSError, EOFError) as error:
-                    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-                        raise  # a full disk ends the job: every other file would fail as well
-                    self._drop(entry, sinks, getattr(error, "strerror", None) or str(error))
+                    _stop_if_all_would_fail(error)
+                    self._drop(entry, sinks, _reason(error))
 
-    def _copy(
-        self, content: BinaryIO, offset: int, length: int, entry: Entry, to: "tuple[Sink, hashlib._Hash]"
-    ) -> None:
-        content.seek(offset)
-        while length:
-            data = content.read(min(length, _CHUNK))
-            if not data:
-                raise DamagedError("its group ends before it")
+    def _copy(self, chunks: Iterator[bytes], piece: Piece, entry: Entry, to: "tuple[Sink, hashlib._Hash]") -> None:
+        before = sum(one.length for one in entry.pieces if one < piece)
+        for data in chunks:
             to[0].write(data)
             to[1].update(data)
-            length -= len(data)
+            before += len(data)
             self._done += len(data)
-            values: dict[str, Value] = {"done": self._done, "total": self._total, "path": entry.path}
+            values: dict[str, Value] = {
+                "done": self._done,
+                "total": self._total,
+                "path": entry.path,
+                "path_done": before,
+                "path_total": entry.stored_bytes,
+            }
             self._listener(Event("progress", values))
 
     def _complete(self, entry: Entry, digest: bytes, sinks: dict[bytes, "tuple[Sink, hashlib._Hash]"]) -> None:
@@ -168,7 +179,7 @@ class Extraction:
         self._step("file-written")
         self._listener(Event("file", {"path": entry.path, "bytes": entry.size}))
 
-    def _lost_or_done(self, entry: Entry) -> None:
+    def _passed_over(self, entry: Entry) -> None:
         self._done += entry.stored_bytes
         self._listener(Event("file", {"path": entry.path, "bytes": entry.size}))
 
@@ -189,6 +200,48 @@ class Extraction:
         try:
             action()
         except (FormatError, LimitError, OSError) as error:
-            if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-                raise
-            self._lose(entry, getattr(error, "strerror", None) or str(error))
+            _stop_if_all_would_fail(error)
+            self._lose(entry, _reason(error))
+
+
+class _PieceReader:
+    """Pieces of one group. One that several files share is kept until the next, so that it is decoded once."""
+
+    def __init__(self, content: BinaryIO, shared: Container[Piece]) -> None:
+        self._content, self._shared = content, shared
+        self._kept: tuple[Piece | None, bytes] = None, b""
+
+    def read(self, piece: Piece) -> Iterator[bytes]:
+        """Yield the bytes of a piece.
+
+        Raises:
+            DamagedError: the group ends before they do.
+        """
+        if piece in self._shared:
+            if self._kept[0] != piece:
+                self._kept = None, b""
+                self._kept = piece, b"".join(self._decoded(piece))
+            data = self._kept[1]
+            yield from (data[at : at + _CHUNK] for at in range(0, len(data), _CHUNK))
+        else:
+            yield from self._decoded(piece)
+
+    def _decoded(self, piece: Piece) -> Iterator[bytes]:
+        self._content.seek(piece.offset)
+        left = piece.length
+        while left:
+            data = self._content.read(min(left, _CHUNK))
+            if not data:
+                raise DamagedError("its group ends before it")
+            left -= len(data)
+            yield data
+
+
+def _stop_if_all_would_fail(error: Exception) -> None:
+    """Raise an error that is not of one file: a full disk, a lost network. The extraction can be gone on with."""
+    if isinstance(error, OSError) and error.errno in _OF_ALL:
+        raise error
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error)

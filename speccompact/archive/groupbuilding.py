@@ -1,7 +1,7 @@
 """One group: from a plan to the bytes of its record. Runs wherever the sources and the model can be reached.
 
-A source that changed since it was looked at is read a second time; if it still differs it is left out, with all
-entries that share its bytes, and the group is made of the rest.
+A source that changed since it was looked at is read a second time; if it still differs it is left out, and another
+one with the same bytes is read in its place. What nobody has any more is missing, and the group is made of the rest.
 """
 
 import io
@@ -12,10 +12,11 @@ import zstandard
 
 from speccompact.api import compress_stream
 from speccompact.archive.catalogue import pack_table
-from speccompact.archive.content import read_piece, unchanged
-from speccompact.archive.entries import Entry, Piece
+from speccompact.archive.content import CHANGED, read_piece, unchanged
+from speccompact.archive.entries import Entry, Loss, Piece
 from speccompact.archive.planning import PlannedGroup, PlannedPiece
 from speccompact.archive.records import CHECK_BYTES, Coding, RecordHead, RecordKind, pack_head
+from speccompact.archive.storage import concerns_one_file
 from speccompact.container.format import sha_prefix
 from speccompact.options import Options
 from speccompact.params import level_params
@@ -70,7 +71,7 @@ class BuiltGroup:
     coding: Coding
     content_bytes: int
     payload_bytes: int
-    lost: tuple[tuple[bytes, str], ...]
+    lost: tuple[Loss, ...]
 
 
 def build_group(task: GroupTask, options: Options, engines: Engines | None, tick: Tick | None = None) -> BuiltGroup:
@@ -83,18 +84,20 @@ def build_group(task: GroupTask, options: Options, engines: Engines | None, tick
 
     Raises:
         ModelError: the model is needed and missing or damaged.
+        OSError: the network or the machine fails, which is no reason to leave files out.
     """
     plan = task.plan
     entries: list[Entry] = list(plan.bare)
-    lost: list[tuple[bytes, str]] = []
+    lost: list[Loss] = []
     parts: list[bytes] = []
     size = 0
     for piece in plan.pieces:
-        data, reason = _read(piece)
+        data, losses = _read(piece)
+        lost += losses
         if data is None:
-            lost += [(entry.path, reason) for entry in piece.entries]
             continue
-        entries += [entry._replace(pieces=(Piece(plan.number, size, len(data)),)) for entry in piece.entries]
+        place = (Piece(plan.number, size, len(data)),)
+        entries += [entry._replace(pieces=place) for entry in piece.entries[len(losses) :]]
         parts.append(data)
         size += len(data)
     if not entries:
@@ -121,15 +124,28 @@ def join_record(head: RecordHead, table: bytes, payload: bytes) -> bytes:
     return b"".join([packed, table, checks[0], payload, checks[1]])
 
 
-def _read(piece: PlannedPiece) -> tuple[bytes | None, str]:
-    reason = ""
+def _read(piece: PlannedPiece) -> tuple[bytes | None, list[Loss]]:
+    """Return the bytes of a piece, from the first file that still has them, and the entries before that."""
+    lost: list[Loss] = []
+    for location, entry in zip(piece.locations, piece.entries, strict=True):
+        data, reason = _read_from(location, entry, piece)
+        if data is not None:
+            return data, lost
+        lost.append((entry.path, reason))
+    return None, lost
+
+
+def _read_from(location: str, entry: Entry, piece: PlannedPiece) -> tuple[bytes | None, str]:
+    reason = CHANGED
     for _ in range(_TRIES):
         try:
-            data = read_piece(piece.location, piece.entries[0], piece.start, piece.length, piece.digest)
-            if data is not None and unchanged(piece.location, piece.entries[0]):
+            data = read_piece(location, entry, piece.start, piece.length, piece.digest)
+            if data is not None and unchanged(location, entry):
                 return data, ""
-            reason = "changed while the archive was made"
+            reason = CHANGED
         except OSError as error:
+            if not concerns_one_file(location, error):
+                raise
             reason = error.strerror or str(error)
     return None, reason
 

@@ -12,12 +12,12 @@ from typing import BinaryIO, cast
 
 from speccompact.archive.archivelimits import ArchiveLimits
 from speccompact.archive.catalogue import Catalogue, GroupPlace, pack_catalogue
-from speccompact.archive.entries import Entry
+from speccompact.archive.entries import Entry, Loss
 from speccompact.archive.entrymerging import EntryMerger
 from speccompact.archive.events import Event, JobSummary, Listener, Value
 from speccompact.archive.groupbuilding import BuiltGroup, Coder, GroupTask, join_record
 from speccompact.archive.groupexecutors import Executor
-from speccompact.archive.ledger import Job, Ledger, Loss, Written
+from speccompact.archive.ledger import Job, Ledger, Written
 from speccompact.archive.outputs import Output, OutputStream
 from speccompact.archive.recordreading import read_at, read_table
 from speccompact.archive.records import (
@@ -93,6 +93,8 @@ class JobRun:
         record = join_record(head, table, b"")
         self._output.append(record)
         self._step("catalogue-written")
+        self._output.sync()  # a trailer that is on disk must not name a catalogue that is not
+        self._step("catalogue-synced")
         whole = offset + len(record) + TRAILER_BYTES
         self._output.append(pack_trailer(Trailer(offset, len(record), whole, job.generation, job.archive_id)))
         self._step("trailer-written")
@@ -116,7 +118,10 @@ class JobRun:
         self._output.truncate(written[-1].stop if written else self._job.base or HEADER_BYTES)
 
     def _sound(self, written: list[Written]) -> bool:
+        """Return whether the last group is there as it was noted; one without a record must not lie beyond the end."""
         last = written[-1]
+        if not last.record_check:
+            return self._output.size >= last.stop
         start = written[-2].stop if len(written) > 1 else self._job.base or HEADER_BYTES
         record = self._output.read_at(start, last.stop - start)
         return len(record) == last.stop - start and _check(record) == last.record_check

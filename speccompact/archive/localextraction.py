@@ -4,7 +4,6 @@ Folders come first, then files, then links: while files are written no link of t
 modes and times at the end.
 """
 
-import hashlib
 import os
 import stat
 from collections.abc import Iterable
@@ -12,14 +11,20 @@ from functools import partial
 
 from speccompact.archive.archivefile import ArchiveFile
 from speccompact.archive.archivelimits import ArchiveLimits
-from speccompact.archive.entries import DIGEST_BYTES, Entry, FileType
+from speccompact.archive.content import stored_digest
+from speccompact.archive.entries import Entry, FileType
 from speccompact.archive.events import JobSummary, Listener
 from speccompact.archive.extraction import Extraction, Sink
 from speccompact.archive.jobrunning import Step
-from speccompact.archive.restoring import OpenFile, RestoreOptions, refuse_taken, restore_folder, restore_other
+from speccompact.archive.restoring import (
+    OpenFile,
+    RestoreOptions,
+    is_there,
+    refuse_taken,
+    restore_folder,
+    restore_other,
+)
 from speccompact.archive.safetree import SafeTree
-
-_CHUNK = 1 << 18
 
 
 class LocalExtraction(Extraction):
@@ -41,7 +46,7 @@ class LocalExtraction(Extraction):
         step: Step,
         limits: ArchiveLimits,
     ) -> None:
-        super().__init__(archive, entries, self._open_local, listener, step, limits)
+        super().__init__(archive, entries, self._open_local, self._has_local, listener, step, limits)
         self._tree, self._restore = tree, restore
         self._resumed = False
 
@@ -64,7 +69,7 @@ class LocalExtraction(Extraction):
             self._attempt(entry, partial(restore_folder, self._tree, entry, self._restore))
 
     def _other(self, entry: Entry) -> None:
-        if self._resumed and self._tree.status(entry.path) is not None:
+        if self._resumed and is_there(self._tree, entry):
             return
         restore_other(self._tree, entry, self._restore)
 
@@ -76,7 +81,7 @@ class LocalExtraction(Extraction):
     def _of(self, kind: FileType) -> Iterable[Entry]:
         return (entry for entry in self._entries if entry.type == kind)
 
-    def _skips(self, entry: Entry, digest: bytes) -> bool:
+    def _has_local(self, entry: Entry, digest: bytes) -> bool:
         status = self._tree.status(entry.path)
         if status is None or not stat.S_ISREG(status.st_mode):
             return False
@@ -84,12 +89,5 @@ class LocalExtraction(Extraction):
             return False
         parent, name = self._tree.parent(entry.path)
         descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
-        found = hashlib.sha256()
         with os.fdopen(descriptor, "rb") as stream:
-            for offset, length in entry.segments if entry.segments is not None else ((0, entry.size),):
-                stream.seek(offset)
-                left = length
-                while left and (data := stream.read(min(left, _CHUNK))):
-                    found.update(data)
-                    left -= len(data)
-        return not entry.pieces or found.digest()[:DIGEST_BYTES] == digest
+            return not entry.pieces or stored_digest(stream, entry) == digest

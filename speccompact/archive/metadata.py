@@ -21,6 +21,11 @@ _TYPES = {
 }
 
 
+def entry_type(mode: int) -> FileType | None:
+    """Return the type that a mode of `lstat` says; None for a socket, which nobody can restore."""
+    return _TYPES.get(stat.S_IFMT(mode))
+
+
 def entry_of(path: bytes, location: str, status: os.stat_result, *, xattrs: bool) -> Entry | None:
     """Return the entry of a local path; None for a socket, which nobody can restore.
 
@@ -35,7 +40,7 @@ def entry_of(path: bytes, location: str, status: os.stat_result, *, xattrs: bool
     """
     if abs(status.st_mtime_ns) >= _MOST_SECONDS * 1_000_000_000:
         raise OSError(errno.EOVERFLOW, "its time of last change is no time", location)
-    kind = _TYPES.get(stat.S_IFMT(status.st_mode))
+    kind = entry_type(status.st_mode)
     if kind is None:
         return None
     return Entry(
@@ -60,7 +65,7 @@ def _segments(location: str, status: os.stat_result) -> tuple[tuple[int, int], .
     if status.st_blocks * 512 >= status.st_size:
         return None
     found: list[tuple[int, int]] = []
-    descriptor = os.open(location, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    descriptor = os.open(location, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         end = 0
         while end < status.st_size:
@@ -70,6 +75,8 @@ def _segments(location: str, status: os.stat_result) -> tuple[tuple[int, int], .
                 if error.errno == errno.ENXIO:  # only a hole is left
                     break
                 return None
+            if start >= status.st_size:  # it grows while it is looked at
+                break
             end = min(os.lseek(descriptor, start, os.SEEK_HOLE), status.st_size)
             found.append((start, end - start))
     finally:

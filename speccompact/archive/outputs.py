@@ -8,6 +8,7 @@ import errno
 import fcntl
 import io
 import os
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
@@ -67,8 +68,9 @@ class Output:
             length = os.fstat(volume).st_size
             if offset < length and size:
                 data = b""
-                while len(data) < min(size, length - offset):
-                    data += os.pread(volume, min(size, length - offset) - len(data), offset + len(data))
+                wanted = min(size, length - offset)
+                while len(data) < wanted and (more := os.pread(volume, wanted - len(data), offset + len(data))):
+                    data += more
                 parts.append(data)
                 size -= len(data)
                 offset += len(data)
@@ -134,6 +136,15 @@ def take_back(path: str) -> None:
     ):
         for name in reversed(renamed):
             os.replace(name, name + PARTIAL)
+
+
+def drop_other_shape(path: str, volume_bytes: int | None) -> None:
+    """Remove an archive of that name in the other shape, or with more volumes: it would be taken for the new one."""
+    if volume_bytes:
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+    for name in volumes(path):
+        os.unlink(name)
 
 
 def exists(path: str) -> bool:

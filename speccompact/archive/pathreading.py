@@ -63,7 +63,7 @@ def _stored(archive: ArchiveFile, entry: Entry, decoded: Callable[[int], None] |
     digest, held = hashlib.sha256(), b""
     wanted = b""
     for piece in entry.pieces:
-        wanted = next((own.digest for own in archive.table(piece.group) if own.path == entry.path), b"")
+        wanted = archive.table(piece.group).digest(entry)
         if decoded is not None:
             decoded(piece.group)
         with archive.content(piece.group) as content:

@@ -23,14 +23,14 @@ class PlannedPiece:
     """Stored bytes of a file that a group shall hold.
 
     Attributes:
-        location: where they are.
+        locations: where they are: the file of each entry.
         start: of the stored bytes of the file.
         length: how many.
         digest: their SHA-256, 32 bytes.
-        entries: all entries with these bytes; the first is the one that is read.
+        entries: all entries with these bytes; the file of the first is read, that of the next if it has changed.
     """
 
-    location: str
+    locations: tuple[str, ...]
     start: int
     length: int
     digest: bytes
@@ -83,8 +83,8 @@ def plan_groups(found: Sequence[tuple[Found, Content | None]], first: int) -> It
 class _Stored:
     """Bytes that are stored once, and all entries that have them."""
 
-    location: str
     content: Content
+    locations: list[str]
     entries: list[Entry]
 
 
@@ -93,7 +93,9 @@ def _merged(files: Iterable[tuple[Found, Content]]) -> list[_Stored]:
     for item, content in sorted(files, key=lambda pair: pair[0].entry.path):
         entry = item.entry._replace(digest=content.digest[:DIGEST_BYTES])
         key = content.digest, entry.stored_bytes
-        by_digest.setdefault(key, _Stored(item.location, content, [])).entries.append(entry)
+        one = by_digest.setdefault(key, _Stored(content, [], []))
+        one.locations.append(item.location)
+        one.entries.append(entry)
     return list(by_digest.values())
 
 
@@ -124,7 +126,7 @@ def _filled(stored: Iterable[_Stored], coding: Coding, number: int) -> Iterator[
                 yield PlannedGroup(number, coding, tuple(pieces))
                 number, pieces, used = number + 1, [], 0
             entries = tuple(entry._replace(pieces=(Piece(number, used, length),)) for entry in one.entries)
-            pieces.append(PlannedPiece(one.location, start, length, digest, entries))
+            pieces.append(PlannedPiece(tuple(one.locations), start, length, digest, entries))
             used += length
             start += length
     if pieces:

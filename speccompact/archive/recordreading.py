@@ -1,5 +1,6 @@
 """Records as they lie in an archive: where it ends, and their tables and payloads, every check compared."""
 
+import hashlib
 import io
 from typing import BinaryIO, cast
 
@@ -29,6 +30,7 @@ from speccompact.options import Options
 from speccompact.streams.engine import Engines
 
 _CHUNK = 1 << 20
+_OVERHEAD = 1 << 10  # bytes of a frame of zstandard beside its content
 
 
 def read_at(stream: BinaryIO, offset: int, size: int) -> bytes:
@@ -53,8 +55,8 @@ def find_trailer(stream: BinaryIO, file_bytes: int, archive_id: bytes) -> Traile
         data = read_at(stream, start, stop - start)
         at = len(data)
         while (at := data.rfind(TRAILER_MARK, 0, at)) >= 0:
-            end = start + at + len(TRAILER_MARK)
-            trailer = _trailer_before(stream, end)
+            stop_at = at + len(TRAILER_MARK)
+            trailer = _trailer_before(stream, data[max(0, stop_at - TRAILER_BYTES) : stop_at], start + stop_at)
             if trailer is not None and trailer.archive_id == archive_id:
                 return trailer
             at += len(TRAILER_MARK) - 1
@@ -64,9 +66,12 @@ def find_trailer(stream: BinaryIO, file_bytes: int, archive_id: bytes) -> Traile
     raise TruncatedError("the archive has no trailer, or a damaged one; `speccompact archive repair` may help")
 
 
-def _trailer_before(stream: BinaryIO, end: int) -> Trailer | None:
+def _trailer_before(stream: BinaryIO, data: bytes, end: int) -> Trailer | None:
+    """Return the trailer that ends at `end`; `data` is it, or as much of its end as has been read."""
     try:
-        trailer = unpack_trailer(read_at(stream, max(0, end - TRAILER_BYTES), TRAILER_BYTES))
+        if len(data) < TRAILER_BYTES:
+            data = read_at(stream, max(0, end - TRAILER_BYTES), TRAILER_BYTES)
+        trailer = unpack_trailer(data)
     except FormatError:
         return None
     return trailer if trailer.archive_bytes == end else None
@@ -108,10 +113,10 @@ def check_payload(stream: BinaryIO, offset: int, head: RecordHead) -> None:
     start = payload_offset(offset, head)
     if start + head.payload_bytes + CHECK_BYTES > stream.seek(0, io.SEEK_END):
         raise TruncatedError(f"the archive ends inside group {head.number}")
-    payload = read_at(stream, start, head.payload_bytes)
-    if sha_prefix(CHECK_BYTES, read_at(stream, offset, HEAD_BYTES), payload) != read_at(
-        stream, start + head.payload_bytes, CHECK_BYTES
-    ):
+    found = hashlib.sha256(read_at(stream, offset, HEAD_BYTES))
+    for at in range(0, head.payload_bytes, _CHUNK):
+        found.update(read_at(stream, start + at, min(_CHUNK, head.payload_bytes - at)))
+    if found.digest()[:CHECK_BYTES] != read_at(stream, start + head.payload_bytes, CHECK_BYTES):
         raise DamagedError(f"the payload of group {head.number} is damaged")
 
 
@@ -138,6 +143,8 @@ def decode_payload(
         return window
     if head.coding == Coding.NONE:
         return io.BytesIO()
+    if head.payload_bytes > head.content_bytes + (head.content_bytes >> 8) + _OVERHEAD:
+        raise DamagedError(f"the payload of group {head.number} is longer than zstandard makes one of its content")
     decompressor = zstandard.ZstdDecompressor(max_window_size=MAX_GROUP_BYTES)
     payload = read_at(stream, offset, head.payload_bytes)
     try:

@@ -1,10 +1,12 @@
 """Files written below a URL: object stores have no folders, links or modes, and show a file when it is closed."""
 
 import errno
+from contextlib import suppress
 from typing import Any
 
+from speccompact.archive.content import stored_digest
 from speccompact.archive.entries import Entry
-from speccompact.archive.storage import filesystem
+from speccompact.archive.storage import filesystem, reaching
 
 
 class RemoteTarget:
@@ -21,14 +23,27 @@ class RemoteTarget:
             FileExistsError: it is there already.
             OSError: its name is none that an object can have.
         """
+        path = self._path(entry)
+        with reaching(path):
+            if not self._force and self._system.exists(path):
+                raise FileExistsError(errno.EEXIST, "already exists; -f overwrites it", entry.path)
+            self._system.makedirs(path.rpartition("/")[0], exist_ok=True)
+            return RemoteSink(self._system.open(path, "wb"), entry)
+
+    def has(self, entry: Entry, digest: bytes) -> bool:
+        """Return whether an object is there with the size and the stored bytes of an entry."""
+        path = self._path(entry)
+        with reaching(path):
+            if not self._system.exists(path) or self._system.size(path) != entry.size:
+                return False
+            with self._system.open(path, "rb") as stream:
+                return not entry.pieces or stored_digest(stream, entry) == digest
+
+    def _path(self, entry: Entry) -> str:
         try:
-            path = f"{self._root.rstrip('/')}/{entry.path.decode()}"
+            return f"{self._root.rstrip('/')}/{entry.path.decode()}"
         except UnicodeDecodeError:
             raise OSError(errno.EILSEQ, "its name is no UTF-8, which names of objects have to be", entry.path) from None
-        if not self._force and self._system.exists(path):
-            raise FileExistsError(errno.EEXIST, "already exists; -f overwrites it", entry.path)
-        self._system.makedirs(path.rpartition("/")[0], exist_ok=True)
-        return RemoteSink(self._system.open(path, "wb"), entry)
 
 
 class RemoteSink:
@@ -45,7 +60,7 @@ class RemoteSink:
             offset, length = self._spans[0]
             self._fill(offset + self._at)
             taken = min(len(data), length - self._at)
-            self._stream.write(data[:taken])
+            self._send(data[:taken])
             self._written += taken
             data, self._at = data[taken:], self._at + taken
             if self._at == length:
@@ -55,16 +70,25 @@ class RemoteSink:
     def commit(self) -> None:
         """Close the file: the store shows it now."""
         self._fill(self._entry.size)
-        self._stream.close()
+        with reaching(str(self._stream)):
+            self._stream.close()
+
+    def pause(self) -> None:
+        """Keep the upload: it is no file of this machine."""
 
     def abort(self) -> None:
         """Let go of what was sent."""
         discard = getattr(self._stream, "discard", None)
         if discard is not None:
-            discard()
+            with suppress(Exception):  # the store that fails now has failed before, which is what counts
+                discard()
 
     def _fill(self, offset: int) -> None:
         while self._written < offset:
             count = min(offset - self._written, 1 << 20)
-            self._stream.write(bytes(count))
+            self._send(bytes(count))
             self._written += count
+
+    def _send(self, data: bytes) -> None:
+        with reaching(str(self._stream)):
+            self._stream.write(data)

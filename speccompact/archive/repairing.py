@@ -4,6 +4,7 @@ Groups are copied byte for byte, so nothing is decoded and no model is needed.
 """
 
 import io
+import os
 from collections import Counter
 from collections.abc import Iterator
 from typing import BinaryIO
@@ -15,7 +16,7 @@ from speccompact.archive.entrymerging import EntryMerger
 from speccompact.archive.events import Event, JobSummary, Listener, silent
 from speccompact.archive.groupbuilding import join_record
 from speccompact.archive.jobrunning import summarise
-from speccompact.archive.outputs import Output
+from speccompact.archive.outputs import Output, drop_other_shape
 from speccompact.archive.recordreading import check_payload, read_at, read_section, read_table
 from speccompact.archive.records import (
     HEAD_BYTES,
@@ -31,8 +32,8 @@ from speccompact.archive.records import (
     unpack_head,
     unpack_header,
 )
-from speccompact.archive.storage import open_archive
-from speccompact.errors import DamagedError, FormatError
+from speccompact.archive.storage import is_remote, open_archive, volumes, without_protocol
+from speccompact.errors import ArgumentError, DamagedError, FormatError, LimitError
 
 _CHUNK = 1 << 20
 _LIMITS = ArchiveLimits()
@@ -55,42 +56,61 @@ def repair(
         Totals of the new archive; `left_out` names every entry that is known of and could not be saved.
 
     Raises:
+        ArgumentError: the output is at a URL, or is the damaged archive.
         DamagedError: no group is left.
+        LimitError: it has more entries than the limits allow.
         OSError: something cannot be read or written.
     """
+    output = without_protocol(output)
+    if is_remote(output):
+        raise ArgumentError(f"output is {output}; repair to a local archive and upload that")
+    if _files(damaged) & _files(output):
+        raise ArgumentError(f"output is {output}, which is the damaged archive; choose another name, to lose nothing")
     with open_archive(damaged) as stream:
         records = list(_records(stream))
         archive_id = _archive_id(stream, records)
-        groups, merger, places, known = [], EntryMerger(), {}, {}
+        groups: dict[int, tuple[int, RecordHead]] = {}
+        merger, known = EntryMerger(), dict[bytes, Entry]()
         for offset, head in records:
-            if head.archive_id != archive_id:
-                continue
+            if head.archive_id != archive_id or (head.kind == RecordKind.GROUP and head.number in groups):
+                continue  # of another archive, or a second copy
             try:
                 if head.kind == RecordKind.CATALOGUE:
-                    table = read_section(stream, offset, head)
-                    known = unpack_catalogue(table, offset, limits).entries
+                    known = unpack_catalogue(read_section(stream, offset, head), offset, limits).entries
                     continue
                 check_payload(stream, offset, head)
                 merger.add(head.generation, read_table(stream, offset, head, limits))
-                groups.append((offset, head))
+                groups[head.number] = offset, head
             except FormatError as error:
-                listener(Event("left-out", {"path": b"", "reason": f"group {head.number}: {error}"}))
+                reason = f"group {head.number} at byte {offset}: {error}"
+                listener(Event("left-out", {"path": b"", "reason": reason}))
+            if len(merger) > limits.entries:
+                raise LimitError(f"the archive has more than {limits.entries} entries, which is the limit")
         if not groups:
             raise DamagedError("no group is left of the archive")
         entries, lost = merger.result()
         lost += [(path, "its group is damaged") for path in known if path not in entries]
+        places = {}
         with Output(output, volume_bytes) as target:
             target.truncate(0)
             target.append(pack_header(archive_id))
-            for offset, head in groups:
-                places[head.number] = GroupPlace(
-                    head.number, target.size, head.record_bytes, head.content_bytes, head.payload_bytes, head.coding
+            for number, (offset, head) in groups.items():
+                places[number] = GroupPlace(
+                    number, target.size, head.record_bytes, head.content_bytes, head.payload_bytes, head.coding
                 )
                 _copy(stream, offset, head.record_bytes, target)
-            _finish(target, places, entries, max(head.generation for _, head in groups), archive_id)
+            _finish(target, places, entries, max(head.generation for _, head in groups.values()), archive_id)
+            target.sync()
+            drop_other_shape(output, volume_bytes)
             target.commit()
             size = target.size
     return summarise(entries, places.values(), size, dict(lost).items(), {})
+
+
+def _files(location: str) -> set[str]:
+    """Return the real paths of a local archive, whatever its shape; nothing for one at a URL."""
+    names = [] if is_remote(location) else [location, *volumes(location)]
+    return {os.path.realpath(name) for name in names if os.path.exists(name)}
 
 
 def _finish(
@@ -110,27 +130,38 @@ def _records(stream: BinaryIO) -> Iterator[tuple[int, RecordHead]]:
     whose head is sound and whose length is not believed (it exceeds the file) is searched.
     """
     end = stream.seek(0, io.SEEK_END)
+    scan = _MarkerScan(stream)
     offset = HEADER_BYTES
     if read_at(stream, offset, len(MARKER)) != MARKER:
         offset = 0
-    while (offset := _next_marker(stream, offset, end)) < end:
+    while (found := scan.find(offset)) is not None:
         try:
-            head = unpack_head(read_at(stream, offset, HEAD_BYTES))
+            head = unpack_head(read_at(stream, found, HEAD_BYTES))
         except FormatError:
-            offset += 1
+            offset = found + 1
             continue
-        yield offset, head
-        offset += head.record_bytes if offset + head.record_bytes <= end else HEAD_BYTES
+        yield found, head
+        offset = found + (head.record_bytes if found + head.record_bytes <= end else HEAD_BYTES)
 
 
-def _next_marker(stream: BinaryIO, offset: int, end: int) -> int:
-    while offset < end:
-        data = read_at(stream, offset, _CHUNK + len(MARKER) - 1)
-        at = data.find(MARKER)
-        if at >= 0:
-            return offset + at
-        offset += _CHUNK
-    return end
+class _MarkerScan:
+    """Looks for markers; every byte is read once, however many of them are markers that lead nowhere."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._start, self._data = 0, b""
+
+    def find(self, offset: int) -> int | None:
+        """Return where the next marker is, from `offset` on; None if there is none."""
+        while True:
+            if not self._start <= offset <= self._start + len(self._data) - len(MARKER):
+                self._start, self._data = offset, read_at(self._stream, offset, _CHUNK)
+                if len(self._data) < len(MARKER):
+                    return None
+            at = self._data.find(MARKER, offset - self._start)
+            if at >= 0:
+                return self._start + at
+            offset = self._start + len(self._data) - len(MARKER) + 1
 
 
 def _archive_id(stream: BinaryIO, records: list[tuple[int, RecordHead]]) -> bytes:

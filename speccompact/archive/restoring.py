@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from speccompact.archive.entries import Entry, FileType
+from speccompact.archive.metadata import entry_type
 from speccompact.archive.safetree import SafeTree
 from speccompact.container.format import sha_prefix
 from speccompact.errors import DamagedError
@@ -53,41 +54,72 @@ class OpenFile:
         with suppress(FileNotFoundError):
             os.unlink(self._temporary, dir_fd=parent)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        self._file = os.open(self._temporary, flags, 0o600, dir_fd=parent)
+        self._file: int | None = os.open(self._temporary, flags, 0o600, dir_fd=parent)
         self._spans = list(entry.segments) if entry.segments is not None else [(0, entry.size)]
         self._at = 0
 
     def write(self, data: bytes) -> None:
         """Write the next stored bytes."""
+        file = self._opened()
         while data:
             offset, length = self._spans[0]
             taken = min(len(data), length - self._at)
-            _write_all(self._file, data[:taken], offset + self._at)
+            _write_all(file, data[:taken], offset + self._at)
             data, self._at = data[taken:], self._at + taken
             if self._at == length:
                 self._spans.pop(0)
                 self._at = 0
 
+    def _opened(self) -> int:
+        if self._file is None:
+            parent, _ = self._tree.parent(self._entry.path)
+            flags = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+            self._file = os.open(self._temporary, flags, dir_fd=parent)
+        return self._file
+
+    def pause(self) -> None:
+        """Close the file until more bytes come."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
     def commit(self) -> None:
-        """Give the file its metadata and its name."""
-        entry = self._entry
-        os.ftruncate(self._file, entry.size)
-        _restore(self._file, entry, self._options)
-        os.fsync(self._file)
-        os.close(self._file)
-        self._file = -1
+        """Give the file its metadata and its name.
+
+        Raises:
+            OSError: it could not get its name; or it has, but not all of its metadata.
+        """
+        entry, file = self._entry, self._opened()
+        os.ftruncate(file, entry.size)
+        problem = _restore(file, entry, self._options)
+        os.fsync(file)
+        self.pause()
         parent, name = self._tree.parent(entry.path)
         if not self._options.force:
             refuse_taken(self._tree, entry)
         os.rename(self._temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
+        _tell(problem)
 
     def abort(self) -> None:
         """Remove what was written."""
-        if self._file >= 0:
-            os.close(self._file)
+        self.pause()
         parent, _ = self._tree.parent(self._entry.path)
         with suppress(FileNotFoundError):
             os.unlink(self._temporary, dir_fd=parent)
+
+
+def is_there(tree: SafeTree, entry: Entry) -> bool:
+    """Return whether what is no regular file and no folder is at its path already, as the entry says."""
+    status = tree.status(entry.path)
+    if status is None:
+        return False
+    if entry.type == FileType.HARDLINK:
+        target = tree.status(entry.link)
+        return target is not None and os.path.samestat(status, target)
+    if entry.type == FileType.SYMLINK:
+        parent, name = tree.parent(entry.path)
+        return stat.S_ISLNK(status.st_mode) and os.readlink(name, dir_fd=parent) == entry.link
+    return entry_type(status.st_mode) == entry.type and (entry.type == FileType.FIFO or status.st_rdev == entry.device)
 
 
 def refuse_taken(tree: SafeTree, entry: Entry) -> None:
@@ -136,7 +168,7 @@ def restore_folder(tree: SafeTree, entry: Entry, options: RestoreOptions) -> Non
     parent, name = tree.parent(entry.path)
     descriptor = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
     try:
-        _restore(descriptor, entry, options)
+        _tell(_restore(descriptor, entry, options))
     finally:
         os.close(descriptor)
 
@@ -154,14 +186,36 @@ def _link(tree: SafeTree, entry: Entry) -> None:
         os.close(held)
 
 
-def _restore(descriptor: int, entry: Entry, options: RestoreOptions) -> None:
-    if options.owner:
-        os.fchown(descriptor, *_owner(entry, options))
+def _restore(descriptor: int, entry: Entry, options: RestoreOptions) -> str:
+    """Give a file or folder its metadata as far as the system lets us, and return what it did not.
+
+    Rights that belong to an owner or an attribute are not given where that could not be set.
+    """
+    problems, mode = [], _mode(entry, options)
+    try:
+        if options.owner:
+            os.fchown(descriptor, *_owner(entry, options))
+    except OSError as error:
+        problems.append(f"owner: {error.strerror}")
+        mode &= _PERMISSIONS
     for name, value in entry.xattrs if options.xattrs or options.special else ():
         if name.startswith(b"user.") or options.special:
-            os.setxattr(descriptor, name, value)
-    os.fchmod(descriptor, _mode(entry, options))
-    os.utime(descriptor, ns=(entry.mtime_ns, entry.mtime_ns))
+            try:
+                os.setxattr(descriptor, name, value)
+            except (OSError, ValueError) as error:
+                problems.append(f"attribute {os.fsdecode(name)}: {getattr(error, 'strerror', None) or error}")
+    try:
+        os.fchmod(descriptor, mode)
+        os.utime(descriptor, ns=(entry.mtime_ns, entry.mtime_ns))
+    except OSError as error:
+        problems.append(f"mode or time: {error.strerror}")
+    return ", ".join(problems)
+
+
+def _tell(problem: str) -> None:
+    """Raise what of the metadata could not be restored; the file is there all the same."""
+    if problem:
+        raise OSError(None, f"it is there, but not all of its metadata ({problem})")
 
 
 def _mode(entry: Entry, options: RestoreOptions) -> int:

@@ -6,7 +6,6 @@ component "..", is not absolute, and on Windows names no drive and has no backsl
 
 import errno
 import os
-import stat
 from types import TracebackType
 from typing import Self
 
@@ -83,9 +82,17 @@ class SafeTree:
         try:
             os.mkdir(name, 0o700, dir_fd=parent)
         except FileExistsError:
-            if not stat.S_ISDIR(self.status(path).st_mode):  # type: ignore[union-attr]
-                raise
-            os.chmod(name, 0o700, dir_fd=parent)
+            try:
+                descriptor = os.open(name, _FOLDER, dir_fd=parent)
+            except PermissionError:
+                os.chmod(name, 0o700, dir_fd=parent)  # one of ours that its own mode closes; no link refuses to be read
+                return
+            except OSError:
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path) from None
+            try:
+                os.fchmod(descriptor, 0o700)
+            finally:
+                os.close(descriptor)
 
     def status(self, path: bytes) -> os.stat_result | None:
         """Return what is at a path, links not followed; None if nothing is."""

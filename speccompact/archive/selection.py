@@ -1,6 +1,5 @@
 """Which paths are meant: globs that include and exclude."""
 
-import fnmatch
 import os
 import re
 from collections.abc import Sequence
@@ -9,8 +8,8 @@ from collections.abc import Sequence
 class Selection:
     """A path is selected if it matches an include (or there is none), and no exclude; so are those in its folders.
 
-    A pattern with "/" is matched against the whole path, one without against any component. `*` and `?` match
-    anything but "/", `**` matches that too.
+    A pattern with "/" is matched against the whole path, one without against any component. `*`, `?` and sets like
+    `[a-z]` or `[!0-9]` match anything but "/", `**` matches that too.
     """
 
     def __init__(self, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> None:
@@ -33,7 +32,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     anchored = "/" in pattern.rstrip("/")
     parts = re.split(r"(\*\*/?|\*|\?|\[[^/\]]+\])", pattern.strip("/"))
     text = "".join(_piece(part) for part in parts)
-    return re.compile(("^" if anchored else "(?:^|/)") + text + "(?:/|$)", re.DOTALL)
+    return re.compile(("^" if anchored else "(?:^|/)") + text + r"(?:/|\Z)", re.DOTALL)
 
 
 def _piece(part: str) -> str:
@@ -44,5 +43,17 @@ def _piece(part: str) -> str:
     if part == "?":
         return "[^/]"
     if part.startswith("[") and part.endswith("]"):
-        return fnmatch.translate(part).removeprefix("(?s:").removesuffix(r")\Z")
+        return _set(part[1:-1])
     return re.escape(part)
+
+
+def _set(inner: str) -> str:
+    """Return characters and ranges of a set as a regular expression; a range that runs backwards holds nothing."""
+    negated = len(inner) > 1 and inner.startswith("!")
+    text = ""
+    for first, last, single in re.findall(r"(.)-(.)|(.)", inner[negated:], re.DOTALL):
+        if single or first <= last:
+            text += re.escape(single) or f"{re.escape(first)}-{re.escape(last)}"
+    if negated:
+        return f"[^/{text}]"
+    return f"[{text}]" if text else "(?!)"

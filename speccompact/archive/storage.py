@@ -4,20 +4,37 @@ A location is a string: a local path in the file system's encoding (surrogates s
 """
 
 import builtins
+import errno
 import io
 import os
+import stat
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO, cast
 
-from speccompact.errors import ArgumentError
+from speccompact.errors import ArgumentError, SpecCompactError
 
 _VOLUME_DIGITS = 3
+
+OF_THE_MACHINE = {
+    errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOTCONN, errno.ETIMEDOUT, errno.ENETDOWN, errno.ENETUNREACH,
+    errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ECONNREFUSED, errno.ECONNRESET, errno.ECONNABORTED,
+}  # fmt: skip
+"""Numbers of errors that every file would meet, whichever is read or written."""
 
 
 def is_remote(location: str) -> bool:
     """Return whether a location is a URL."""
     return "://" in location
+
+
+def without_protocol(location: str) -> str:
+    """Return the path of a `file://` URL, and anything else as it is: links and names are watched on local paths."""
+    for protocol in ("file://", "local://"):
+        if location.startswith(protocol):
+            return location.removeprefix(protocol)
+    return location
 
 
 def filesystem(location: str) -> tuple[Any, str]:
@@ -36,16 +53,44 @@ def filesystem(location: str) -> tuple[Any, str]:
     return found
 
 
+@contextmanager
+def reaching(location: str) -> Iterator[None]:
+    """Let whatever the library of a store raises be an error of the system that names the location."""
+    try:
+        yield
+    except (OSError, SpecCompactError, MemoryError):
+        raise
+    except Exception as error:  # those libraries have trees of errors of their own
+        reason = f"cannot be reached ({type(error).__name__}: {error})"
+        raise OSError(errno.EHOSTUNREACH, reason, location) from None
+
+
+def concerns_one_file(location: str, error: OSError) -> bool:
+    """Return whether an error is of this file alone, and not of the network or the machine, which all would feel."""
+    if is_remote(location):
+        ours = type(error) is OSError and error.errno is None
+        return ours or isinstance(error, FileNotFoundError | PermissionError)
+    return error.errno not in OF_THE_MACHINE
+
+
 def open_read(location: str) -> BinaryIO:
-    """Open for reading; the stream can seek.
+    """Open a file of a tree for reading; the stream can seek.
 
     Raises:
-        OSError: it is not there, or cannot be read.
+        OSError: it is not there, cannot be read, or is no regular file: a link is not followed, a pipe not waited for.
     """
     if is_remote(location):
-        system, path = filesystem(location)
-        return cast(BinaryIO, system.open(path, "rb"))
-    return builtins.open(location, "rb", buffering=0)
+        return cast(BinaryIO, _Remote(location))
+    try:
+        descriptor = os.open(location, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise OSError(None, "is no regular file any more", location) from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(None, "is no regular file any more", location)
+    return cast(BinaryIO, io.FileIO(descriptor))
 
 
 def volume_name(location: str, number: int) -> str:
@@ -75,6 +120,42 @@ def open_archive(location: str) -> BinaryIO:
     if is_remote(location):
         return open_read(location)
     return builtins.open(location, "rb")
+
+
+class _Remote(io.RawIOBase):
+    """A file of a store; whatever goes wrong is an error of the system."""
+
+    def __init__(self, location: str) -> None:
+        super().__init__()
+        self._location = location
+        system, path = filesystem(location)
+        with reaching(location):
+            self._stream = system.open(path, "rb")
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def seekable(self) -> bool:
+        """Return True."""
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Go to a position."""
+        return int(self._stream.seek(offset, whence))
+
+    def readinto(self, buffer: "memoryview | bytearray") -> int:  # type: ignore[override]
+        """Fill `buffer` from the position on."""
+        with reaching(self._location):
+            data = self._stream.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        """Close the file."""
+        if not self.closed:
+            self._stream.close()
+        super().close()
 
 
 class _Joined(io.RawIOBase):
@@ -180,11 +261,21 @@ class RemoteFile:
 
 
 def list_remote(location: str) -> Iterator[RemoteFile]:
-    """Yield the files below a URL, or the one that it names, in order of their names."""
+    """Yield the files below a URL, or the one that it names, in order of their names.
+
+    Raises:
+        FileNotFoundError: nothing is there.
+        OSError: it cannot be listed.
+    """
     system, root = filesystem(location)
     protocol = location.partition("://")[0]
     root = root.rstrip("/")
-    for path, detail in sorted(system.find(root, detail=True).items()):
+    with reaching(location):
+        system.invalidate_cache()
+        found = system.find(root, detail=True)
+        if not found and not system.exists(root):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), location)
+    for path, detail in sorted(found.items()):
         name = path[len(root) :].lstrip("/") if path != root else ""
         yield RemoteFile(f"{protocol}://{path.lstrip('/') if protocol != 'file' else path}", name, *_details(detail))
 
@@ -192,12 +283,21 @@ def list_remote(location: str) -> Iterator[RemoteFile]:
 def remote_status(location: str) -> tuple[int, int]:
     """Return size (bytes) and time of last change (nanoseconds) of a remote file."""
     system, path = filesystem(location)
-    system.invalidate_cache()
-    return _details(system.info(path))
+    with reaching(location):
+        system.invalidate_cache()
+        return _details(system.info(path))
+
+
+def remote_place(location: str) -> str:
+    """Return the one way to write the URL of a file, however it was written."""
+    system, path = filesystem(location)
+    return str(system.unstrip_protocol(path))
 
 
 def _details(detail: dict[str, Any]) -> tuple[int, int]:
     changed: Any = detail.get("LastModified", detail.get("mtime", detail.get("created")))
     if hasattr(changed, "timestamp"):
         changed = changed.timestamp()
+    if detail.get("size") is None:
+        raise OSError(None, "its server does not say how long it is", detail.get("name"))
     return int(detail["size"]), int(changed or 0) * 1_000_000_000

@@ -1,13 +1,13 @@
 """What there is to archive: a walk over sources, in the order of names, and what it had to leave out."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from speccompact.archive.entries import Entry, FileType
 from speccompact.archive.metadata import entry_of
 from speccompact.archive.selection import Selection
-from speccompact.archive.storage import is_remote, list_remote
+from speccompact.archive.storage import is_remote, list_remote, remote_place
 from speccompact.errors import ArgumentError
 
 Complain = Callable[[bytes, str], None]
@@ -22,6 +22,29 @@ class Found:
     location: str
 
 
+def _place(location: str) -> str:
+    """Return the one path or URL of a location: no link on the way; one at its end is not followed."""
+    if is_remote(location):
+        return remote_place(location)
+    folder, name = os.path.split(os.path.abspath(location))
+    return os.path.join(os.path.realpath(folder), name)
+
+
+class Avoided:
+    """Locations that are never taken, by whatever links or in whatever spelling they are reached."""
+
+    def __init__(self, locations: Iterable[str]) -> None:
+        self._places = set(map(_place, locations))
+        self._names = set(map(os.path.basename, self._places))
+
+    def __contains__(self, location: str) -> bool:
+        """Return whether a location is one of them."""
+        return os.path.basename(location) in self._names and _place(location) in self._places
+
+
+NOTHING = Avoided(())
+
+
 @dataclass(frozen=True, slots=True)
 class WalkOptions:
     """How to walk.
@@ -29,12 +52,12 @@ class WalkOptions:
     Attributes:
         selection: which paths to take.
         xattrs: whether extended attributes are kept.
-        avoid: real paths that are never taken: the archive itself.
+        avoid: what is never taken: the archive itself.
     """
 
     selection: Selection
     xattrs: bool = False
-    avoid: frozenset[str] = frozenset()
+    avoid: Avoided = NOTHING
 
 
 def walk(sources: Sequence[str], named: Sequence[str], options: WalkOptions, complain: Complain) -> Iterator[Found]:
@@ -68,7 +91,7 @@ def _all(
 ) -> Iterator[Found]:
     for source in sources:
         if is_remote(source):
-            yield from _remote(source, options)
+            yield from _remote(source, options, complain)
             continue
         os.lstat(source)  # one that is missing is a mistake, not something that has vanished on the way
         yield from _local(_base_name(source), source, options, links, complain, deep=True)
@@ -100,7 +123,7 @@ def _local(
     stack = [(path, location)]
     while stack:
         path, location = stack.pop()
-        if (path and options.selection.excludes(path)) or os.path.abspath(location) in options.avoid:
+        if (path and options.selection.excludes(path)) or location in options.avoid:
             continue
         try:
             status = os.stat(location) if not path else os.lstat(location)
@@ -123,10 +146,15 @@ def _local(
         yield Found(entry, location)
 
 
-def _remote(source: str, options: WalkOptions) -> Iterator[Found]:
+def _remote(source: str, options: WalkOptions, complain: Complain) -> Iterator[Found]:
     base = source.rstrip("/").rpartition("/")[2].encode("utf-8", "surrogateescape")
     for file in list_remote(source):
         name = file.name.encode("utf-8", "surrogateescape")
-        path = b"/".join(part for part in (b"" if source.endswith("/") else base, name) if part)
-        if options.selection.takes(path):
+        above = base if not name or not source.endswith("/") else b""
+        path = b"/".join(part for part in (above, name) if part)
+        if not options.selection.takes(path) or file.location in options.avoid:
+            continue
+        if {b"", b".", b".."} & set(path.split(b"/")) or b"\0" in path:
+            complain(path, "its key is no path that could be created in a folder")
+        else:
             yield Found(Entry(path, mtime_ns=file.mtime_ns, size=file.size), file.location)

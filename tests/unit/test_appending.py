@@ -1,15 +1,19 @@
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from speccompact.archive import appending
 from speccompact.archive.appending import append
+from speccompact.archive.archivefile import ArchiveFile
 from speccompact.archive.checking import verify
 from speccompact.archive.events import JobSummary
 from speccompact.archive.extracting import extract
 from speccompact.archive.groupexecutors import LocalExecutor
 from speccompact.archive.recordreading import find_trailer
+from speccompact.archive.repairing import repair
 from speccompact.archive.request import Request
 from speccompact.errors import ArgumentError, JobError
 from speccompact.options import Options
@@ -98,3 +102,101 @@ def test_what_cannot_be_appended_to(tmp_path: Path, tree: Path) -> None:
         append("memory://bucket/a.spca", Request((str(tree),)))
     with pytest.raises(FileNotFoundError):
         add(tmp_path / "none.spca", tree)
+
+
+def linked(folder: Path) -> Path:
+    """Return a folder with a file of three names."""
+    folder.mkdir()
+    (folder / "a").write_bytes(prose(700, 1))
+    os.link(folder / "a", folder / "b")
+    os.link(folder / "a", folder / "c")
+    return folder
+
+
+def test_a_hard_link_keeps_the_bytes_of_before_when_only_its_file_is_replaced(tmp_path: Path) -> None:
+    tree = linked(tmp_path / "tree")
+    pack(tmp_path / "x.spca", tree)
+    (tree / "new").write_bytes(prose(800, 2))
+    (tree / "new").rename(tree / "a")
+    add(tmp_path / "x.spca", tree, include=("a",))
+    repair(str(tmp_path / "x.spca"), str(tmp_path / "mended.spca"))
+    for name in ("x", "mended"):
+        with opened(tmp_path / f"{name}.spca") as archive:
+            assert verify(archive).left_out == ()
+            assert extract(archive, str(tmp_path / name)).left_out == ()
+        assert facts(tmp_path / name / "tree") == facts(tree)
+    with opened(tmp_path / "x.spca") as archive, opened(tmp_path / "mended.spca") as mended:
+        assert archive.entries == mended.entries
+
+
+def test_a_hard_link_follows_its_file_when_that_is_changed_in_place(tmp_path: Path) -> None:
+    tree = linked(tmp_path / "tree")
+    pack(tmp_path / "x.spca", tree)
+    (tree / "a").write_bytes(prose(800, 2))
+    add(tmp_path / "x.spca", tree)
+    with opened(tmp_path / "x.spca") as archive:
+        assert verify(archive).left_out == ()
+        extract(archive, str(tmp_path / "out"))
+    assert facts(tmp_path / "out" / "tree") == facts(tree)
+
+
+def test_nobody_adds_to_an_archive_that_another_append_has_just_lengthened(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pack(tmp_path / "a.spca", tree / "docs")
+    others = []
+
+    def reading(*arguments: Any, **options: Any) -> ArchiveFile:
+        if not others:
+            others.append("one")
+            with pytest.raises(JobError, match="another process"):
+                add(tmp_path / "a.spca", tree / "none")
+        return ArchiveFile(*arguments, **options)
+
+    monkeypatch.setattr(appending, "ArchiveFile", reading)
+    add(tmp_path / "a.spca", tree)
+    assert others
+
+
+def test_a_trailer_is_written_when_its_catalogue_is_on_disk(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pack(tmp_path / "a.spca", tree / "docs")
+    fsync, done = os.fsync, []
+
+    def note(descriptor: int) -> None:
+        done.append("fsync")
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", note)
+    add(tmp_path / "a.spca", tree, step=done.append)
+    written, named = done.index("catalogue-written"), done.index("trailer-written")
+    assert "fsync" in done[written:named]
+    assert "fsync" in done[named : done.index("trailer-synced")]
+
+
+def test_an_append_after_one_whose_ledger_is_gone(tree: Path, tmp_path: Path) -> None:
+    pack(tmp_path / "a.spca", tree / "docs")
+    shutil.copy(tmp_path / "a.spca", tmp_path / "b.spca")
+
+    def stop(name: str) -> None:
+        if name == "catalogue-written":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        add(tmp_path / "a.spca", tree, step=stop)
+    (tmp_path / "a.spca.job").unlink()
+    for name in ("a", "b"):
+        add(tmp_path / f"{name}.spca", tree / "none")
+    assert (tmp_path / "a.spca").read_bytes() == (tmp_path / "b.spca").read_bytes()
+
+
+def test_changed_attributes_are_added_if_they_are_asked_for(tree: Path, tmp_path: Path) -> None:
+    try:
+        os.setxattr(tree / "run.sh", "user.note", b"old")
+    except OSError:
+        pytest.skip("this file system keeps no attributes")
+    pack(tmp_path / "a.spca", tree, xattrs=True)
+    os.setxattr(tree / "run.sh", "user.note", b"new")
+    assert add(tmp_path / "a.spca", tree).entries == 0
+    assert add(tmp_path / "a.spca", tree, xattrs=True).entries == 1

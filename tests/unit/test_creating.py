@@ -9,7 +9,7 @@ import pytest
 from speccompact.archive.entries import FileType
 from speccompact.archive.events import Event
 from speccompact.archive.extracting import extract
-from speccompact.errors import ArgumentError, JobError
+from speccompact.errors import ArgumentError, DamagedError, JobError
 from tests.archive_trees import facts, make_tree, opened, pack
 from tests.fakes import FakeEngines, prose
 
@@ -266,3 +266,39 @@ def test_devices_are_told_but_not_made(tree: Path, tmp_path: Path, monkeypatch: 
     with opened(tmp_path / "a.spca") as archive:
         assert archive.entries[b"tree/null"].type == FileType.CHARACTER
         assert [path for path, _ in extract(archive, str(tmp_path / "out")).left_out] == [b"tree/null"]
+
+
+def test_what_is_to_be_replaced_is_not_taken_for_what_replaces_it(tree: Path, tmp_path: Path) -> None:
+    pack(tmp_path / "a.spca", tree, model="one")  # its id is that of the plan, which knows no model
+
+    def stop(name: str) -> None:
+        if name == "planned":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        pack(tmp_path / "a.spca", tree, model="two", force=True, step=stop)
+    heard: list[Event] = []
+    pack(tmp_path / "a.spca", tree, model="two", force=True, listener=heard.append)
+    assert [event.name for event in heard].count("group") > 1
+
+
+def test_a_folder_that_is_not_there(tree: Path, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        pack(tmp_path / "nowhere" / "a.spca", tree)
+
+
+def test_a_ledger_that_is_damaged(tree: Path, tmp_path: Path) -> None:
+    def stop(name: str) -> None:
+        if name == "group-noted":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        pack(tmp_path / "a.spca", tree, step=stop)
+    ledger = tmp_path / "a.spca.job"
+    whole = ledger.read_bytes()
+    for at in range(4096, len(whole), 4096):  # all but the first page, one after the other
+        ledger.write_bytes(whole[:at] + bytes(4096) + whole[at + 4096 :])
+        with pytest.raises((JobError, DamagedError), match="delete it"):
+            pack(tmp_path / "a.spca", tree)
+    ledger.write_bytes(whole)
+    pack(tmp_path / "a.spca", tree)

@@ -93,6 +93,8 @@ def test_rows_that_take_no_room_are_bounded() -> None:
         Entry(b"a", size=10, segments=((0, 5), (4, 5))),
         Entry(b"a", size=10, segments=((8, 5),)),
         Entry(b"a", size=10, pieces=(Piece(0, 0, 11),)),
+        Entry(b"a", size=10, pieces=(Piece(0, 0, 5), Piece(0, 5, 5))),
+        Entry(b"a", size=10, pieces=(Piece(1, 0, 5), Piece(0, 0, 5))),
     ],
 )
 def test_entries_that_contradict_themselves_are_refused(entry: Entry) -> None:

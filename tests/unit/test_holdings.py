@@ -73,8 +73,8 @@ def test_an_archive_of_nothing_and_times_that_no_calendar_knows(tmp_path: Path) 
     assert Holding(b"").bpb == 0
 
 
-def test_pieces_that_overlap_are_not_more_than_there_is(tmp_path: Path) -> None:
-    entries = [Entry(b"%d" % n, size=3, pieces=(Piece(0, n, 3),), digest=b"12345678") for n in range(3)]
+def test_pieces_that_are_shared_are_not_more_than_there_is(tmp_path: Path) -> None:
+    entries = [Entry(b"%d" % n, size=3, pieces=(Piece(0, 1, 3),), digest=b"12345678") for n in range(3)]
     holdings = surveyed(forge(tmp_path / "a", [(entries, b"abcde")]))
-    assert holdings.replaced_bytes == 0
-    assert holdings.whole.stored_bytes == 9
+    assert holdings.replaced_bytes == 2
+    assert holdings.whole.stored_bytes == 3

@@ -1,13 +1,17 @@
 import os
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
+from speccompact.archive import repairing
+from speccompact.archive.archivelimits import ArchiveLimits
 from speccompact.archive.checking import verify
 from speccompact.archive.extracting import extract
-from speccompact.archive.records import TRAILER_BYTES
+from speccompact.archive.recordreading import read_at
+from speccompact.archive.records import HEAD_BYTES, MARKER, TRAILER_BYTES
 from speccompact.archive.repairing import repair
-from speccompact.errors import FormatError
+from speccompact.errors import ArgumentError, FormatError, LimitError
 from tests.archive_trees import facts, make_tree, opened, pack
 
 
@@ -72,3 +76,43 @@ def test_nothing_left(tmp_path: Path) -> None:
     with pytest.raises(FormatError):
         repair(str(tmp_path / "bad.spca"), str(tmp_path / "good.spca"))
     assert not (tmp_path / "good.spca").exists()
+
+
+def test_an_archive_twice_is_one_archive(tree: Path, tmp_path: Path) -> None:
+    pack(tmp_path / "a.spca", tree)
+    whole = (tmp_path / "a.spca").read_bytes()
+    (tmp_path / "bad.spca").write_bytes(whole + whole)
+    assert repair(str(tmp_path / "bad.spca"), str(tmp_path / "good.spca")).left_out == ()
+    assert (tmp_path / "good.spca").read_bytes() == whole
+
+
+def test_markers_that_lead_nowhere_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+
+    def counting(stream: BinaryIO, offset: int, size: int) -> bytes:
+        read.append(size)
+        return read_at(stream, offset, size)
+
+    monkeypatch.setattr(repairing, "read_at", counting)
+    (tmp_path / "bad.spca").write_bytes(MARKER * 20_000)
+    with pytest.raises(FormatError):
+        repair(str(tmp_path / "bad.spca"), str(tmp_path / "good.spca"))
+    assert sum(size for size in read if size > HEAD_BYTES) < 1 << 22
+
+
+def test_limits_are_those_of_the_whole_archive(tree: Path, tmp_path: Path) -> None:
+    pack(tmp_path / "a.spca", tree)
+    with pytest.raises(LimitError, match="entries"):
+        repair(str(tmp_path / "a.spca"), str(tmp_path / "b.spca"), limits=ArchiveLimits(entries=20))
+
+
+def test_outputs_that_would_lose_something(tree: Path, tmp_path: Path) -> None:
+    pack(tmp_path / "a.spca", tree, volume_bytes=5000)
+    for name in ("a.spca", "a.spca.001"):
+        with pytest.raises(ArgumentError, match="damaged archive"):
+            repair(str(tmp_path / "a.spca"), str(tmp_path / name))
+    with pytest.raises(ArgumentError, match="local"):
+        repair(str(tmp_path / "a.spca"), "memory://bucket/a.spca")
+    pack(tmp_path / "b.spca", tree / "docs", volume_bytes=1000)
+    repair(str(tmp_path / "a.spca"), str(tmp_path / "b.spca"))
+    assert [path.name for path in sorted(tmp_path.glob("b.spca*"))] == ["b.spca"]

@@ -22,6 +22,13 @@ from speccompact.archive.selection import Selection
         ("a+b", b"a+b", True),
         ("*", b"line\nbreak", True),
         ("*.txt", b"\xff.txt", True),
+        ("*.txt", b"a.txt\n", False),
+        ("a[!x]b", b"a/b", False),
+        ("[a-c^]x", b"bx", True),
+        ("[a-c^]x", b"^x", True),
+        ("[!]x", b"!x", True),
+        ("[c-a]", b"b", False),
+        ("[&&~~||a]", b"a", True),
     ],
 )
 def test_globs(pattern: str, path: bytes, matches: bool) -> None:
