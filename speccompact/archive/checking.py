@@ -7,9 +7,8 @@ from speccompact.archive.archivefile import ArchiveFile
 from speccompact.archive.entries import DIGEST_BYTES, Entry, FileType
 from speccompact.archive.events import Event, JobSummary, Listener, Value, silent
 from speccompact.archive.grouptable import GroupTable
+from speccompact.archive.piecereading import PieceReader
 from speccompact.errors import DamagedError, FormatError
-
-_CHUNK = 1 << 20
 
 
 def verify(archive: ArchiveFile, *, decode: bool = True, listener: Listener = silent) -> JobSummary:
@@ -85,15 +84,11 @@ def _decode(
 ) -> None:
     pieces = sorted((piece, entry.path, entry) for entry in entries for piece in entry.pieces if piece.group == number)
     with archive.content(number) as content:
+        reader = PieceReader(content, [piece for piece, _, _ in pieces])
         for piece, path, entry in pieces:
             found = running.setdefault(path, hashlib.sha256())
-            content.seek(piece.offset)
-            left = piece.length
-            while left and (data := content.read(min(left, _CHUNK))):
+            for data in reader.read(piece):
                 found.update(data)
-                left -= len(data)
-            if left:
-                raise DamagedError(f"group {number} ends inside {path!r}")
             if piece == entry.pieces[-1] and running.pop(path).digest()[:DIGEST_BYTES] != table.digest(entry):
                 lost.setdefault(path, "its bytes do not have the digest that the archive says")
 

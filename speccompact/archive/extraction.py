@@ -2,21 +2,19 @@
 
 import errno
 import hashlib
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import pairwise
-from typing import BinaryIO, Protocol
+from typing import Protocol
 
 from speccompact.archive.archivefile import ArchiveFile
 from speccompact.archive.archivelimits import ArchiveLimits
 from speccompact.archive.entries import DIGEST_BYTES, Entry, FileType, Piece
 from speccompact.archive.events import Event, JobSummary, Listener, Value
 from speccompact.archive.jobrunning import Step
+from speccompact.archive.piecereading import PieceReader
 from speccompact.archive.safetree import split_path
 from speccompact.archive.storage import OF_THE_MACHINE
 from speccompact.errors import DamagedError, FormatError, LimitError
-
-_CHUNK = 1 << 18
 
 _OF_ALL = OF_THE_MACHINE | {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
 """Numbers of errors that every other file would meet as well."""
@@ -130,9 +128,8 @@ class Extraction:
             return
         self._groups += 1
         pieces = sorted((p, e.path, e) for e in entries for p in e.pieces if p.group == number)
-        shared = {piece for (piece, _, _), (after, _, _) in pairwise(pieces) if piece == after}
         with content:
-            reader = _PieceReader(content, shared)
+            reader = PieceReader(content, [piece for piece, _, _ in pieces])
             for piece, _, entry in pieces:
                 if entry.path in self._lost:
                     continue
@@ -202,39 +199,6 @@ class Extraction:
         except (FormatError, LimitError, OSError) as error:
             _stop_if_all_would_fail(error)
             self._lose(entry, _reason(error))
-
-
-class _PieceReader:
-    """Pieces of one group. One that several files share is kept until the next, so that it is decoded once."""
-
-    def __init__(self, content: BinaryIO, shared: Container[Piece]) -> None:
-        self._content, self._shared = content, shared
-        self._kept: tuple[Piece | None, bytes] = None, b""
-
-    def read(self, piece: Piece) -> Iterator[bytes]:
-        """Yield the bytes of a piece.
-
-        Raises:
-            DamagedError: the group ends before they do.
-        """
-        if piece in self._shared:
-            if self._kept[0] != piece:
-                self._kept = None, b""
-                self._kept = piece, b"".join(self._decoded(piece))
-            data = self._kept[1]
-            yield from (data[at : at + _CHUNK] for at in range(0, len(data), _CHUNK))
-        else:
-            yield from self._decoded(piece)
-
-    def _decoded(self, piece: Piece) -> Iterator[bytes]:
-        self._content.seek(piece.offset)
-        left = piece.length
-        while left:
-            data = self._content.read(min(left, _CHUNK))
-            if not data:
-                raise DamagedError("its group ends before it")
-            left -= len(data)
-            yield data
 
 
 def _stop_if_all_would_fail(error: Exception) -> None:

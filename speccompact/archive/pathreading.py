@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 
 from speccompact.archive.archivefile import ArchiveFile
 from speccompact.archive.entries import DIGEST_BYTES, Entry, FileType
+from speccompact.archive.piecereading import PieceReader
 from speccompact.errors import ArgumentError, DamagedError
 
 _CHUNK = 1 << 18
@@ -67,14 +68,8 @@ def _stored(archive: ArchiveFile, entry: Entry, decoded: Callable[[int], None] |
         if decoded is not None:
             decoded(piece.group)
         with archive.content(piece.group) as content:
-            content.seek(piece.offset)
-            left = piece.length
-            while left:
-                data = content.read(min(left, _CHUNK))
-                if not data:
-                    raise DamagedError(f"group {piece.group} ends inside {entry.path!r}")
+            for data in PieceReader(content, [piece]).read(piece):
                 digest.update(data)
-                left -= len(data)
                 if held:
                     yield held
                 held = data

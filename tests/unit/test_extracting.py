@@ -1,12 +1,16 @@
 """Archives that want out of the target folder, or more than there is: the shapes of known attacks on extractors."""
 
+import errno
 import os
+import resource
 from pathlib import Path
 
 import pytest
 
+from speccompact.archive.archivefile import ArchiveFile
 from speccompact.archive.archivelimits import ArchiveLimits
-from speccompact.archive.entries import Entry, FileType
+from speccompact.archive.checking import verify
+from speccompact.archive.entries import Entry, FileType, Piece
 from speccompact.archive.events import JobSummary
 from speccompact.archive.extracting import extract
 from speccompact.archive.restoring import RestoreOptions
@@ -14,6 +18,7 @@ from speccompact.archive.safetree import split_path
 from speccompact.archive.selection import Selection
 from speccompact.errors import DamagedError, LimitError
 from tests.archive_trees import facts, forge, make_tree, opened, pack
+from tests.fakes import FakeEngines, prose
 
 
 def give(tmp_path: Path, entries: list[Entry], content: bytes = b"", *, force: bool = False) -> JobSummary:
@@ -170,3 +175,115 @@ def test_resume_passes_over_what_is_right_and_makes_the_rest_anew(tmp_path: Path
         assert extract(archive, str(out), resume=True, restore=restore).left_out == ()
     assert facts(out / "tree") == facts(tmp_path / "tree")
     assert os.stat(out / "tree" / "run.sh").st_ino == kept
+
+
+def test_pieces_that_overlap_are_refused_as_work_for_nothing(tmp_path: Path) -> None:
+    entries = [Entry(b"%d" % n, size=90, pieces=(Piece(0, n, 90),), digest=b"12345678") for n in range(10)]
+    with pytest.raises(DamagedError, match="overlap at byte 1"):
+        give(tmp_path, entries, b"x" * 100)
+
+
+@pytest.mark.parametrize("job", ["extract", "verify"])
+def test_what_files_share_is_decoded_once(tmp_path: Path, job: str) -> None:
+    decoded = []
+    for copies in (1, 6):
+        tree = tmp_path / str(copies)
+        tree.mkdir()
+        for number in range(copies):
+            (tree / f"{number}.txt").write_bytes(prose(30_000))
+        pack(tmp_path / "a.spca", tree, slot_tokens=16, force=True)
+        engines = FakeEngines()
+        with ArchiveFile(str(tmp_path / "a.spca"), engines=engines) as archive:
+            summary = verify(archive) if job == "verify" else extract(archive, str(tmp_path / f"out{copies}"))
+        assert summary.left_out == ()
+        decoded.append(engines.codec.decoded)
+    assert decoded[0] == decoded[1] > 10
+
+
+def test_files_that_wait_for_a_later_group_are_not_held_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("speccompact.archive.preparing.BUNDLE_BYTES", 1000)
+    (tmp_path / "tree").mkdir()
+    noise = os.urandom(2500)
+    for number in range(300):
+        (tmp_path / "tree" / f"{number}").write_bytes(noise)
+    pack(tmp_path / "a.spca", tmp_path / "tree")
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (200, before[1]))
+    try:
+        with opened(tmp_path / "a.spca") as archive:
+            assert extract(archive, str(tmp_path / "out")).left_out == ()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert len(os.listdir(tmp_path / "out" / "tree")) == 300
+    assert all(path.read_bytes() == noise for path in (tmp_path / "out" / "tree").iterdir())
+
+
+def test_metadata_that_the_system_refuses_does_not_cost_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries = [
+        Entry(b"f", mode=0o6755, size=1, mtime_ns=5, xattrs=((b"user.note", b"x"),)),
+        Entry(b"d", FileType.FOLDER, mode=0o2750),
+    ]
+    forge(tmp_path / "evil.spca", [(entries, b"x")])
+
+    def refuse(*arguments: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "fchown", refuse)
+    monkeypatch.setattr(os, "setxattr", refuse)
+    restore = RestoreOptions(owner=True, special=True, xattrs=True)
+    with opened(tmp_path / "evil.spca") as archive:
+        lost = dict(extract(archive, str(tmp_path / "out"), restore=restore).left_out)
+    assert "owner: Operation not permitted, attribute user.note: Operation not permitted" in lost[b"f"]
+    assert lost.keys() == {b"f", b"d"}
+    status = os.stat(tmp_path / "out" / "f")
+    assert (status.st_mode & 0o7777, status.st_mtime_ns) == (0o755, 5)  # no rights of an owner who it is not
+    assert os.stat(tmp_path / "out" / "d").st_mode & 0o7777 == 0o750
+    assert sorted(os.listdir(tmp_path / "out")) == ["d", "f"]
+
+
+def test_resume_makes_links_and_pipes_anew_that_are_something_else(tmp_path: Path) -> None:
+    make_tree(tmp_path / "tree")
+    pack(tmp_path / "a.spca", tmp_path / "tree")
+    out = tmp_path / "out" / "tree"
+    restore = RestoreOptions(force=True)
+    with opened(tmp_path / "a.spca") as archive:
+        extract(archive, str(tmp_path / "out"))
+        kept = os.lstat(out / "broken").st_ino
+        for name in ("link", "twin", "pipe"):
+            (out / name).unlink()
+            (out / name).write_bytes(b"other")
+        assert extract(archive, str(tmp_path / "out"), resume=True, restore=restore).left_out == ()
+    assert facts(out) == facts(tmp_path / "tree")
+    assert os.lstat(out / "broken").st_ino == kept
+
+
+def test_folders_that_their_modes_close_are_opened_again(tmp_path: Path) -> None:
+    entries = [Entry(b"d", FileType.FOLDER, mode=0o000), Entry(b"d/f", size=1)]
+    assert give(tmp_path, entries, b"x").left_out == ()
+    assert give(tmp_path, entries, b"x", force=True).left_out == ()
+    assert os.stat(tmp_path / "out" / "d").st_mode & 0o777 == 0
+    (tmp_path / "out" / "d").chmod(0o700)
+
+
+def test_a_url_of_a_local_folder_is_that_folder(tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "way").symlink_to(tmp_path / "outside")
+    forge(tmp_path / "evil.spca", [([Entry(b"way/evil", size=4), Entry(b"good", size=4)], b"evilgood")])
+    with opened(tmp_path / "evil.spca") as archive:
+        lost = extract(archive, f"file://{tmp_path}/out").left_out
+    assert [path for path, _ in lost] == [b"way/evil"]
+    assert os.listdir(tmp_path / "outside") == []
+
+
+def test_a_disk_that_is_read_only_ends_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: object, **options: object) -> int:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    forge(tmp_path / "a.spca", [([Entry(b"a", size=1)], b"x")])
+    with opened(tmp_path / "a.spca") as archive:
+        monkeypatch.setattr(os, "pwrite", refuse)
+        with pytest.raises(OSError, match="Read-only"):
+            extract(archive, str(tmp_path / "out"))

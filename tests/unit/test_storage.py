@@ -6,8 +6,10 @@ from pathlib import Path
 
 import fsspec
 import pytest
+from fsspec.implementations.memory import MemoryFile
 
 from speccompact.archive.archivefile import ArchiveFile
+from speccompact.archive.events import Event
 from speccompact.archive.extracting import extract
 from speccompact.archive.pathreading import read_file
 from speccompact.archive.restoring import RestoreOptions
@@ -73,6 +75,10 @@ def put(url: str, data: bytes) -> None:
         stream.write(data)
 
 
+def memory_file(data: bytes) -> MemoryFile:
+    return MemoryFile(fsspec.filesystem("memory"), "/x", data)
+
+
 def test_from_a_bucket_and_back(bucket: str, tmp_path: Path) -> None:
     contents = {f"in/{number}.txt": prose(1500, number) for number in range(4)}
     contents["in/deep/er/noise"] = bytes(range(256)) * 40
@@ -132,3 +138,87 @@ def test_an_upload_that_was_cut_off_is_made_again(bucket: str, tmp_path: Path) -
 def test_protocols_that_nobody_knows() -> None:
     with pytest.raises(ArgumentError, match="nosuch"):
         filesystem("nosuch://bucket/key")
+
+
+def test_a_bucket_folder_that_is_not_there(bucket: str, tmp_path: Path) -> None:
+    put(f"{bucket}/in/a.txt", b"a")
+    with pytest.raises(FileNotFoundError):
+        pack(tmp_path / "a.spca", f"{bucket}/inn")
+    assert os.listdir(tmp_path) == []
+
+
+def test_keys_that_are_no_paths_are_left_out(memory: str, tmp_path: Path) -> None:
+    for name in ("in/a.txt", "in/../evil", "in/x//y", "in/./z"):
+        fsspec.filesystem("memory").store[f"/bucket/{name}"] = memory_file(b"a")
+    summary = pack(tmp_path / "a.spca", f"{memory}/in")
+    assert {path for path, _ in summary.left_out} == {b"in/../evil", b"in/x//y", b"in/./z"}
+    with opened(tmp_path / "a.spca") as archive:
+        assert archive.entries.keys() == {b"in/a.txt"}
+
+
+def test_a_source_that_is_one_file(memory: str, tmp_path: Path) -> None:
+    put(f"{memory}/in/a.txt", b"a")
+    for number, source in enumerate((f"{memory}/in/a.txt", f"{memory}/in/a.txt/")):
+        pack(tmp_path / f"{number}.spca", source)
+        with opened(tmp_path / f"{number}.spca") as archive:
+            assert archive.entries.keys() == {b"a.txt"}
+
+
+def test_an_archive_in_its_own_bucket_is_left_alone(bucket: str, tmp_path: Path) -> None:
+    put(f"{bucket}/a.txt", b"a")
+    for _ in range(2):
+        pack(f"{bucket}/a.spca", f"{bucket}/", work=str(tmp_path), force=True)
+        with ArchiveFile(f"{bucket}/a.spca", engines=FakeEngines()) as archive:
+            assert archive.entries.keys() == {b"a.txt"}
+
+
+def test_what_is_in_the_bucket_already_is_passed_over(bucket: str, tmp_path: Path) -> None:
+    make_tree(tmp_path / "tree")
+    pack(tmp_path / "a.spca", tmp_path / "tree" / "docs", tmp_path / "tree" / "holes", exclude=("Ünï*",))
+    heard: list[Event] = []
+    with opened(tmp_path / "a.spca") as archive:
+        extract(archive, f"{bucket}/out")
+        put(f"{bucket}/out/docs/0.txt", b"?" * 900)
+        summary = extract(
+            archive, f"{bucket}/out", resume=True, restore=RestoreOptions(force=True), listener=heard.append
+        )
+    assert summary.left_out == ()
+    assert {event.values["path"] for event in heard if event.name == "progress"} == {b"docs/0.txt"}
+
+
+class _Lost(Exception):
+    """What the library of a store raises that is no error of the system."""
+
+
+@pytest.mark.parametrize("at", ["find", "open", "info"])
+def test_a_network_that_is_lost_ends_the_job_and_it_goes_on(
+    memory: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    for number in range(3):
+        put(f"{memory}/in/{number}.txt", prose(600, number))
+
+    def lose(*arguments: object, **options: object) -> None:
+        raise _Lost("no route to host")
+
+    def meddle(name: str) -> None:
+        if name == "planned" or at == "find":
+            patch.setattr(fsspec.get_filesystem_class("memory"), at, lose)
+
+    with monkeypatch.context() as patch:
+        if at == "find":
+            meddle("")
+        with pytest.raises(OSError, match=r"cannot be reached .*no route to host"):
+            pack(tmp_path / "a.spca", f"{memory}/in", step=meddle)
+    assert pack(tmp_path / "a.spca", f"{memory}/in").left_out == ()
+    with opened(tmp_path / "a.spca") as archive:
+        assert len(archive.entries) == 3
+
+
+def test_a_server_that_cannot_be_reached(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, s3: str) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    fsspec.get_filesystem_class("s3").clear_instance_cache()
+    monkeypatch.setattr(fsspec.get_filesystem_class("s3"), "retries", 1)
+    with pytest.raises(OSError, match=r"127\.0\.0\.1:9"):
+        pack(tmp_path / "a.spca", f"{s3}/in")
+    assert os.listdir(tmp_path) == []
