@@ -6,7 +6,15 @@ import time
 import click
 
 from speccompact.quantities import amount, duration
-from speccompact_cli.archive_common import archive_argument, event_option, parse_size, report_job, watching
+from speccompact_cli.archive_common import (
+    archive_argument,
+    entries_option,
+    event_option,
+    make_archive_limits,
+    parse_size,
+    report_job,
+    watching,
+)
 from speccompact_cli.exit_codes import FORMAT, SUCCESS
 from speccompact_cli.naming import shown
 from speccompact_cli.shared_options import make_console, make_options, running_options, verbosity_options
@@ -15,11 +23,19 @@ from speccompact_cli.shared_options import make_console, make_options, running_o
 @click.command("verify")
 @archive_argument
 @click.option("--quick", is_flag=True, help="Compare the checks of what is stored, without decoding it.")
+@entries_option
 @event_option
 @running_options
 @verbosity_options
 def verify_command(
-    archive: str, quick: bool, events: str | None, threads: int, device: str, quiet: bool, verbose: bool
+    archive: str,
+    quick: bool,
+    max_entries: int | None,
+    events: str | None,
+    threads: int,
+    device: str,
+    quiet: bool,
+    verbose: bool,
 ) -> int:
     """Check everything in ARCHIVE, writing nothing."""
     from speccompact.archive.archivefile import ArchiveFile  # loads NumPy: only when it runs
@@ -28,7 +44,7 @@ def verify_command(
     console = make_console(quiet, verbose)
     began = time.monotonic()
     with (
-        ArchiveFile(archive, options=make_options(threads, device)) as file,
+        ArchiveFile(archive, limits=make_archive_limits(max_entries), options=make_options(threads, device)) as file,
         watching(console, shown(archive), events) as listener,
     ):
         summary = verify(file, decode=not quick, listener=listener)
@@ -50,10 +66,18 @@ def verify_command(
 @click.argument("output", metavar="OUTPUT")
 @click.option("--volume-size", metavar="SIZE", callback=parse_size, help="Split into OUTPUT.001 … of SIZE (700m, 4g).")
 @click.option("-f", "--force", is_flag=True, help="Replace OUTPUT.")
+@entries_option
 @event_option
 @verbosity_options
 def repair_command(
-    archive: str, output: str, volume_size: int | None, force: bool, events: str | None, quiet: bool, verbose: bool
+    archive: str,
+    output: str,
+    volume_size: int | None,
+    force: bool,
+    max_entries: int | None,
+    events: str | None,
+    quiet: bool,
+    verbose: bool,
 ) -> int:
     """Write what is left of a damaged ARCHIVE to OUTPUT. Nothing is decoded, and ARCHIVE stays as it is."""
     from speccompact.archive.outputs import exists  # loads NumPy: only when it runs
@@ -64,7 +88,8 @@ def repair_command(
     console = make_console(quiet, verbose)
     began = time.monotonic()
     with watching(console, shown(archive), events) as listener:
-        summary = repair(archive, output, volume_bytes=volume_size, listener=listener)
+        limits = make_archive_limits(max_entries)
+        summary = repair(archive, output, volume_bytes=volume_size, limits=limits, listener=listener)
     for path, reason in summary.left_out:
         console.error(f"{shown(path)}: {reason}")
     return report_job(console, output, "holds", summary, time.monotonic() - began)

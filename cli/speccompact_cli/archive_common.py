@@ -5,10 +5,12 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import click
 
+from speccompact.archive.archivelimits import ArchiveLimits
 from speccompact.archive.events import Event, EventLog, JobSummary, Listener
 from speccompact.archive.request import Request
 from speccompact.errors import ArgumentError
@@ -23,7 +25,8 @@ from speccompact_cli.progress import Activity
 F = TypeVar("F", bound=Callable[..., Any])
 
 _INTERVAL = 0.1
-_BAR = 20
+_BAR = 20  # characters
+_FILE_BAR = 10
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 
 
@@ -77,15 +80,30 @@ def parse_size(_context: click.Context, parameter: click.Parameter, value: str |
     return int(number) * _UNITS[unit]
 
 
-def make_request(sources: tuple[str, ...], files_from: str | None, by_null: bool, values: dict[str, Any]) -> Request:
+def entries_option(function: F) -> F:
+    """--max-entries."""
+    return click.option(
+        "--max-entries", type=click.IntRange(min=0), metavar="N", help="Refuse archives with more entries."
+    )(function)
+
+
+def make_archive_limits(max_entries: int | None, max_output: int | None = None) -> ArchiveLimits:
+    """Return the limits of a reader of archives."""
+    limits = ArchiveLimits(output_bytes=max_output)
+    return limits if max_entries is None else replace(limits, entries=max_entries)
+
+
+def make_request(values: dict[str, Any]) -> Request:
     """Return what a job is asked for.
 
     Args:
-        values: further fields of the request; a level or model that is None becomes the default.
+        values: of `source_options`, and further fields of the request; a level or model that is None becomes the
+            default.
 
     Raises:
         ArgumentError: nothing is named.
     """
+    sources, files_from, by_null = values.pop("sources"), values.pop("files_from"), values.pop("by_null")
     named = _listed(files_from, by_null) if files_from is not None else ()
     if not sources and not named:
         raise ArgumentError("name a SOURCE, or a list with --files-from")
@@ -126,7 +144,7 @@ def watching(console: Console, label: str, events: str | None) -> Iterator[Liste
 
 
 class JobProgress(Activity):
-    """One line for a job: the share of all bytes with rate, time left and size so far, then the file at work."""
+    """One line for a job: a bar of all bytes, rate, time left, size so far, then the file at work with its own bar."""
 
     def __init__(self, console: Console, label: str, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(console)
@@ -156,16 +174,24 @@ class JobProgress(Activity):
         if self._first < 0:  # what an earlier run has done says nothing about the rate
             self._first = done
         share = min(done / total, 1.0)
-        bar = ("#" * int(share * _BAR)).ljust(_BAR, "-")
         rate = (done - self._first) / seconds if seconds > 0 else 0.0
         left = duration((total - done) / rate) if rate > 0 else "?"
-        fields = [f"[{bar}] {share:4.0%}", f"{left} left", f"{amount(done)}/{amount(total)}", f"{amount(rate)}/s"]
+        fields = [
+            f"{_bar(share, _BAR)} {share:4.0%}",
+            f"{left} left",
+            f"{amount(done)}/{amount(total)}",
+            f"{amount(rate)}/s",
+        ]
         if values.get("archive_bytes") and done:
             fields.append(f"{8 * values['archive_bytes'] / done:.3f} bpb")
         if values.get("path"):
-            own = f" {values['path_done'] / values['path_total']:.0%}" if values.get("path_total") else ""
-            fields.append(shown(values["path"]) + own)
+            own = values["path_done"] / values["path_total"] if values.get("path_total") else 1.0
+            fields.append(f"{shown(values['path'])} {_bar(own, _FILE_BAR)} {own:.0%}")
         return fields
+
+
+def _bar(share: float, width: int) -> str:
+    return "[" + ("#" * int(share * width)).ljust(width, "-") + "]"
 
 
 def report_job(console: Console, archive: str, verb: str, summary: JobSummary, seconds: float) -> int:

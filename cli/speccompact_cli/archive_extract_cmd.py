@@ -5,7 +5,15 @@ import time
 
 import click
 
-from speccompact_cli.archive_common import archive_argument, event_option, report_job, selection_options, watching
+from speccompact_cli.archive_common import (
+    archive_argument,
+    entries_option,
+    event_option,
+    make_archive_limits,
+    report_job,
+    selection_options,
+    watching,
+)
 from speccompact_cli.console import standard_output
 from speccompact_cli.exit_codes import SUCCESS
 from speccompact_cli.naming import shown
@@ -30,7 +38,7 @@ from speccompact_cli.shared_options import (
 @click.option("--special", is_flag=True, help="Restore set-uid bits, devices and all attributes: only if you trust it.")
 @selection_options
 @limit_options
-@click.option("--max-entries", type=click.IntRange(min=0), metavar="N", help="Refuse archives with more entries.")
+@entries_option
 @event_option
 @running_options
 @verbosity_options
@@ -59,14 +67,11 @@ def extract_command(
     With PATHs, those alone and all below them. Nothing is written outside of it, whatever the archive says.
     """
     from speccompact.archive.archivefile import ArchiveFile  # loads NumPy: only when it runs
-    from speccompact.archive.archivelimits import ArchiveLimits
     from speccompact.archive.extracting import extract
     from speccompact.archive.restoring import RestoreOptions
     from speccompact.archive.selection import Selection
 
-    limits = ArchiveLimits(output_bytes=max_output)
-    if max_entries is not None:
-        limits = ArchiveLimits(output_bytes=max_output, entries=max_entries)
+    limits = make_archive_limits(max_entries, max_output)
     restore = RestoreOptions(force, owner or numeric_owner, special, xattrs, numeric_owner)
     console = make_console(quiet, verbose)
     began = time.monotonic()
@@ -90,9 +95,18 @@ def extract_command(
 @click.command("cat")
 @archive_argument
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
+@entries_option
 @running_options
 @verbosity_options
-def cat_command(archive: str, paths: tuple[str, ...], threads: int, device: str, quiet: bool, verbose: bool) -> int:
+def cat_command(
+    archive: str,
+    paths: tuple[str, ...],
+    max_entries: int | None,
+    threads: int,
+    device: str,
+    quiet: bool,
+    verbose: bool,
+) -> int:
     """Write each file PATH of ARCHIVE to standard output.
 
     With -v it also says what had to be decoded for it.
@@ -101,7 +115,8 @@ def cat_command(archive: str, paths: tuple[str, ...], threads: int, device: str,
     from speccompact.archive.pathreading import read_file
 
     console, target = make_console(quiet, verbose, to_stdout=True), standard_output()
-    with ArchiveFile(archive, options=make_options(threads, device)) as file:
+    limits, options = make_archive_limits(max_entries), make_options(threads, device)
+    with ArchiveFile(archive, limits=limits, options=options) as file:
         for path in paths:
             groups: list[int] = []
             for chunk in read_file(file, os.fsencode(path), groups.append):

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from speccompact_cli.archive_common import archive_argument, make_request, selection_options, source_options
+from speccompact_cli.archive_common import (
+    archive_argument,
+    entries_option,
+    make_archive_limits,
+    make_request,
+    selection_options,
+    source_options,
+)
 from speccompact_cli.exit_codes import FAILURE, SUCCESS
 from speccompact_cli.naming import shown
 
@@ -26,15 +33,22 @@ _LETTERS = "-dlhpcb"
 @selection_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each entry, on a line of its own.")
 @click.option("-l", "--long", "long", is_flag=True, help="With mode, owner, size and time.")
+@entries_option
 def list_command(
-    archive: str, paths: tuple[str, ...], include: tuple[str, ...], exclude: tuple[str, ...], as_json: bool, long: bool
+    archive: str,
+    paths: tuple[str, ...],
+    include: tuple[str, ...],
+    exclude: tuple[str, ...],
+    as_json: bool,
+    long: bool,
+    max_entries: int | None,
 ) -> int:
     """Print what is in ARCHIVE, or in each PATH of it. Nothing is decoded."""
     from speccompact.archive.archivefile import ArchiveFile  # loads NumPy: only when it runs
     from speccompact.archive.extracting import selected
     from speccompact.archive.selection import Selection
 
-    with ArchiveFile(archive) as file:
+    with ArchiveFile(archive, limits=make_archive_limits(max_entries)) as file:
         wanted = [os.fsencode(path) for path in paths]
         for entry in selected(file.entries.values(), wanted, Selection(include, exclude)):
             click.echo(json.dumps(_as_json(entry)) if as_json else _line(entry, long))
@@ -86,15 +100,8 @@ def _moment(seconds: int) -> str:
 @source_options
 @click.option("--content", is_flag=True, help="Compare digests of files that look the same, too.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each difference.")
-def diff_command(
-    archive: str,
-    sources: tuple[str, ...],
-    files_from: str | None,
-    by_null: bool,
-    content: bool,
-    as_json: bool,
-    **values: Any,
-) -> int:
+@entries_option
+def diff_command(archive: str, content: bool, as_json: bool, max_entries: int | None, **values: Any) -> int:
     """Print how ARCHIVE and each SOURCE differ.
 
     They are the sources that it was made of. Exit code 1 says that something differs. Nothing is decoded.
@@ -102,9 +109,9 @@ def diff_command(
     from speccompact.archive.archivefile import ArchiveFile  # loads NumPy: only when it runs
     from speccompact.archive.diffing import diff
 
-    request = make_request(sources, files_from, by_null, values)
+    request = make_request(values)
     code = SUCCESS
-    with ArchiveFile(archive) as file:
+    with ArchiveFile(archive, limits=make_archive_limits(max_entries)) as file:
         for difference in diff(file, request, content=content):
             code = FAILURE
             if as_json:

@@ -4,7 +4,7 @@ import os
 
 import click
 
-from speccompact_cli.archive_common import archive_argument, parse_size, watching
+from speccompact_cli.archive_common import archive_argument, entries_option, make_archive_limits, parse_size, watching
 from speccompact_cli.exit_codes import SUCCESS
 from speccompact_cli.files import AtomicFile
 from speccompact_cli.naming import shown
@@ -25,6 +25,7 @@ from speccompact_cli.shared_options import make_console, make_options, running_o
     help="Content to decode and pack with xz and zstd (700k, 2m).",
 )
 @click.option("--no-sample", is_flag=True, help="Compare with nothing, and decode nothing.")
+@entries_option
 @running_options
 @verbosity_options
 def report_command(
@@ -34,6 +35,7 @@ def report_command(
     log_file: str | None,
     sample: int,
     no_sample: bool,
+    max_entries: int | None,
     threads: int,
     device: str,
     quiet: bool,
@@ -53,7 +55,7 @@ def report_command(
     log = None if log_file is None else read_log(log_file)
     with (
         AtomicFile(output, overwrite=force, like=None) as target,
-        ArchiveFile(archive, options=make_options(threads, device)) as file,
+        ArchiveFile(archive, limits=make_archive_limits(max_entries), options=make_options(threads, device)) as file,
     ):
         with watching(console, shown(archive), None) as listener:
             comparison = None if no_sample else compare(file, sample, listener)

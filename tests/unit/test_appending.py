@@ -144,7 +144,7 @@ def test_nobody_adds_to_an_archive_that_another_append_has_just_lengthened(
     tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pack(tmp_path / "a.spca", tree / "docs")
-    others = []
+    others: list[str] = []
 
     def reading(*arguments: Any, **options: Any) -> ArchiveFile:
         if not others:

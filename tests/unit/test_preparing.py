@@ -62,7 +62,7 @@ def test_parts_of_a_long_file_come_from_whoever_has_them(tmp_path: Path, monkeyp
 
 def while_looked_at(monkeypatch: pytest.MonkeyPatch, name: str, change: Callable[[Path], None], times: int) -> None:
     """Change a file right after it was opened to be looked at."""
-    seen = []
+    seen: list[str] = []
 
     def opening(location: str) -> BinaryIO:
         stream = open_read(location)
