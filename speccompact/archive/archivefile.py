@@ -12,6 +12,7 @@ from speccompact.archive.recordreading import (
     check_payload,
     decode_payload,
     find_trailer,
+    naming,
     open_payload,
     payload_offset,
     read_at,
@@ -26,12 +27,14 @@ from speccompact.streams.engine import Engines
 
 _OPTIONS = Options()
 _LIMITS = ArchiveLimits()
+_REPAIR = "`speccompact archive repair` may help"
 
 
 class ArchiveFile:
     """Use as a context manager.
 
     Attributes:
+        location: of the archive, as it was given.
         catalogue: all groups and entries; entries have no digests here, those are in `table`.
         trailer: of the archive as it counts.
         file_bytes: of the file; more than the trailer says if an append was ended before its own trailer.
@@ -55,13 +58,15 @@ class ArchiveFile:
             LimitError: it has more entries than the limits allow.
             OSError: it cannot be read.
         """
+        self.location = location
         self._limits, self._options, self._engines = limits, options, engines
         self._stream = open_archive(location)
         try:
-            self.file_bytes = self._stream.seek(0, io.SEEK_END)
-            self.archive_id = unpack_header(self.read_at(0, HEADER_BYTES))
-            self.trailer = find_trailer(self._stream, self.file_bytes, self.archive_id)
-            self.catalogue = self._catalogue()
+            with naming(location):
+                self.file_bytes = self._stream.seek(0, io.SEEK_END)
+                self.archive_id = unpack_header(self.read_at(0, HEADER_BYTES))
+                self.trailer = find_trailer(self._stream, self.file_bytes, self.archive_id)
+                self.catalogue = self._catalogue()
         except BaseException:
             self._stream.close()
             raise
@@ -87,11 +92,12 @@ class ArchiveFile:
         Raises:
             FormatError: it is damaged, or another group's.
         """
-        head = unpack_head(self.read_at(place.offset, HEAD_BYTES))
+        with naming(f"group {place.number} at byte {place.offset}"):
+            head = unpack_head(self.read_at(place.offset, HEAD_BYTES))
         found = head.number, head.content_bytes, head.payload_bytes, head.coding, head.record_bytes
         wanted = place.number, place.content_bytes, place.payload_bytes, place.coding, place.record_bytes
         if found != wanted or head.archive_id != self.archive_id or head.kind != RecordKind.GROUP:
-            raise DamagedError(f"group {place.number} is not the one that the catalogue names")
+            raise DamagedError(f"the group at byte {place.offset} is not group {place.number}, as the catalogue says")
         return head
 
     def table(self, number: int) -> GroupTable:
@@ -139,9 +145,11 @@ class ArchiveFile:
 
     def _catalogue(self) -> Catalogue:
         trailer = self.trailer
-        head = unpack_head(self.read_at(trailer.catalogue_offset, HEAD_BYTES))
+        with naming(f"catalogue at byte {trailer.catalogue_offset} ({_REPAIR})"):
+            head = unpack_head(self.read_at(trailer.catalogue_offset, HEAD_BYTES))
         found = head.kind, head.record_bytes, head.archive_id
         if found != (RecordKind.CATALOGUE, trailer.catalogue_bytes, self.archive_id):
-            raise DamagedError("there is no catalogue where the trailer says; repair may help")
-        table = read_section(self._stream, trailer.catalogue_offset, head)
-        return unpack_catalogue(table, trailer.catalogue_offset, self._limits)
+            raise DamagedError(f"no catalogue is at byte {trailer.catalogue_offset}, as the trailer says; {_REPAIR}")
+        with naming(f"catalogue at byte {trailer.catalogue_offset} ({_REPAIR})"):
+            table = read_section(self._stream, trailer.catalogue_offset, head)
+            return unpack_catalogue(table, trailer.catalogue_offset, self._limits)

@@ -1,11 +1,13 @@
 """One file of an archive as bytes, without decoding the rest."""
 
 import hashlib
+import os
 from collections.abc import Callable, Iterator
 
 from speccompact.archive.archivefile import ArchiveFile
 from speccompact.archive.entries import DIGEST_BYTES, Entry, FileType
 from speccompact.archive.piecereading import PieceReader
+from speccompact.archive.recordreading import naming
 from speccompact.errors import ArgumentError, DamagedError
 
 _CHUNK = 1 << 18
@@ -42,6 +44,12 @@ def read_file(archive: ArchiveFile, path: bytes, decoded: Callable[[int], None] 
         ModelError: a model is needed and missing or damaged.
     """
     entry = find_file(archive, path)
+    with naming(f"{archive.location}: {os.fsdecode(path)}"):
+        yield from _content(archive, entry, decoded)
+
+
+def _content(archive: ArchiveFile, entry: Entry, decoded: Callable[[int], None] | None) -> Iterator[bytes]:
+    """Yield the content of an entry; see `read_file`."""
     spans = list(entry.segments) if entry.segments is not None else [(0, entry.size)]
     stored = _stored(archive, entry, decoded)
     at, held = 0, b""
@@ -55,7 +63,7 @@ def read_file(archive: ArchiveFile, path: bytes, decoded: Callable[[int], None] 
             length -= len(piece)
             at += len(piece)
     for _ in stored:  # compares the digest
-        raise DamagedError(f"{path!r} has more bytes than its entry says")
+        raise DamagedError("there are more bytes than its entry says")
     yield from _zeros(entry.size - at)
 
 
@@ -74,7 +82,7 @@ def _stored(archive: ArchiveFile, entry: Entry, decoded: Callable[[int], None] |
                     yield held
                 held = data
     if digest.digest()[:DIGEST_BYTES] != wanted and entry.pieces:
-        raise DamagedError(f"{entry.path!r} does not have the digest that the archive says")
+        raise DamagedError("its bytes do not have the digest that the archive says")
     if held:
         yield held
 

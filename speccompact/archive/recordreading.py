@@ -2,6 +2,8 @@
 
 import hashlib
 import io
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import BinaryIO, cast
 
 import zstandard
@@ -25,12 +27,21 @@ from speccompact.archive.records import (
 from speccompact.archive.storage import Window
 from speccompact.container.format import sha_prefix
 from speccompact.container.limits import Limits
-from speccompact.errors import DamagedError, FormatError, TruncatedError
+from speccompact.errors import DamagedError, FormatError, LimitError, TruncatedError
 from speccompact.options import Options
 from speccompact.streams.engine import Engines
 
 _CHUNK = 1 << 20
 _OVERHEAD = 1 << 10  # bytes of a frame of zstandard beside its content
+
+
+@contextmanager
+def naming(what: str) -> Iterator[None]:
+    """Let an error of the format or of a limit say what it is about."""
+    try:
+        yield
+    except (FormatError, LimitError) as error:
+        raise type(error)(f"{what}: {error}") from None
 
 
 def read_at(stream: BinaryIO, offset: int, size: int) -> bytes:
@@ -86,17 +97,19 @@ def read_section(stream: BinaryIO, offset: int, head: RecordHead) -> bytes:
     start = offset + HEAD_BYTES
     end = stream.seek(0, io.SEEK_END)
     if start + head.table_bytes + CHECK_BYTES > end:
-        raise TruncatedError(f"the archive ends inside the table of group {head.number}")
+        raise TruncatedError(f"the archive ends at byte {end}, inside the table of group {head.number}")
     data = read_at(stream, start, head.table_bytes + CHECK_BYTES)
     table, check = data[: head.table_bytes], data[head.table_bytes :]
     if sha_prefix(CHECK_BYTES, read_at(stream, offset, HEAD_BYTES), table) != check:
-        raise DamagedError(f"the table of group {head.number} is damaged")
+        raise DamagedError(f"the table of group {head.number} at byte {start} is damaged")
     return table
 
 
 def read_table(stream: BinaryIO, offset: int, head: RecordHead, limits: ArchiveLimits) -> list[Entry]:
     """Return the entries of a group's record. Raises FormatError where it is damaged."""
-    return unpack_table(read_section(stream, offset, head), head.content_bytes, head.number, limits)
+    table = read_section(stream, offset, head)
+    with naming(f"table of group {head.number} at byte {offset + HEAD_BYTES}"):
+        return unpack_table(table, head.content_bytes, head.number, limits)
 
 
 def payload_offset(offset: int, head: RecordHead) -> int:
@@ -117,7 +130,7 @@ def check_payload(stream: BinaryIO, offset: int, head: RecordHead) -> None:
     for at in range(0, head.payload_bytes, _CHUNK):
         found.update(read_at(stream, start + at, min(_CHUNK, head.payload_bytes - at)))
     if found.digest()[:CHECK_BYTES] != read_at(stream, start + head.payload_bytes, CHECK_BYTES):
-        raise DamagedError(f"the payload of group {head.number} is damaged")
+        raise DamagedError(f"the payload of group {head.number} at byte {start} is damaged")
 
 
 def open_payload(stream: BinaryIO, offset: int, head: RecordHead) -> BinaryIO:

@@ -17,7 +17,7 @@ from speccompact.archive.events import Event, JobSummary, Listener, silent
 from speccompact.archive.groupbuilding import join_record
 from speccompact.archive.jobrunning import summarise
 from speccompact.archive.outputs import Output, drop_other_shape
-from speccompact.archive.recordreading import check_payload, read_at, read_section, read_table
+from speccompact.archive.recordreading import check_payload, naming, read_at, read_section, read_table
 from speccompact.archive.records import (
     HEAD_BYTES,
     HEADER_BYTES,
@@ -66,7 +66,7 @@ def repair(
         raise ArgumentError(f"output is {output}; repair to a local archive and upload that")
     if _files(damaged) & _files(output):
         raise ArgumentError(f"output is {output}, which is the damaged archive; choose another name, to lose nothing")
-    with open_archive(damaged) as stream:
+    with naming(damaged), open_archive(damaged) as stream:
         records = list(_records(stream))
         archive_id = _archive_id(stream, records)
         groups: dict[int, tuple[int, RecordHead]] = {}
@@ -87,7 +87,7 @@ def repair(
             if len(merger) > limits.entries:
                 raise LimitError(f"the archive has more than {limits.entries} entries, which is the limit")
         if not groups:
-            raise DamagedError("no group is left of the archive")
+            raise DamagedError("no group is left of the archive, not one whose checks are right")
         entries, lost = merger.result()
         lost += [(path, "its group is damaged") for path in known if path not in entries]
         places = {}

@@ -6,12 +6,16 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from speccompact.archive.entries import Entry
+from speccompact.archive.events import Event
+from speccompact_cli.archive_common import JobProgress
+from speccompact_cli.console import Console
 from speccompact_cli.main import run
-from tests.archive_trees import facts, forge, make_tree
+from tests.archive_trees import facts, forge, make_tree, opened
 from tests.fakes import FakeEngines, prose
 
 Command = Callable[..., tuple[int, str, str]]
@@ -143,11 +147,13 @@ def test_report(command: Command, tmp_path: Path) -> None:
         (["create", "a.spca", "tree", "--volume-size", "lots"], 2, "700m"),
         (["create", "a.spca", "tree", "--slot-tokens", "1"], 2, "--slot-tokens"),
         (["create", "nosuch://bucket/a.spca", "tree"], 2, "nosuch"),
-        (["extract", "taken"], 3, "does not begin"),
+        (["extract", "taken"], 3, "taken: the file does not begin"),
         (["extract", "nowhere"], 1, "nowhere"),
-        (["list", "taken"], 3, "does not begin"),
+        (["list", "taken"], 3, "taken: the file does not begin"),
+        (["create", "nowhere/a.spca", "tree"], 1, "No such file or directory"),
         (["append", "nowhere", "tree"], 1, "nowhere"),
-        (["repair", "taken", "out"], 3, "begin"),
+        (["repair", "taken", "out"], 3, "taken: the file does not begin"),
+        (["repair", "-f", "taken", "taken"], 2, "--output"),
         (["report", "taken", "out.html"], 3, "does not begin"),
         (["report", "nowhere", "out.html"], 1, "nowhere"),
         (["report", "taken", "out.html", "--sample", "0"], 2, "700m"),
@@ -173,3 +179,59 @@ def test_what_was_left_out_shows_in_the_code(command: Command, tmp_path: Path) -
     assert code == 6
     assert "tree/run.sh: left out: already exists" in said
     assert (tmp_path / "out" / "tree" / "run.sh").read_text() == "mine"
+
+
+def test_damage_is_named_with_file_and_place(command: Command, tmp_path: Path) -> None:
+    command("create", "a.spca", "tree")
+    data = (tmp_path / "a.spca").read_bytes()
+    with opened(tmp_path / "a.spca") as archive:
+        place = archive.catalogue.groups[archive.entries[b"tree/run.sh"].pieces[0].group]
+        catalogue = archive.trailer.catalogue_offset
+    for at, words in (
+        (place.offset + 8, f"a.spca: tree/run.sh: group {place.number} at byte {place.offset}: the head"),
+        (place.offset + 60, f"a.spca: tree/run.sh: the table of group {place.number} at byte {place.offset + 48}"),
+        (place.offset + place.record_bytes - 9, f"a.spca: tree/run.sh: the payload of group {place.number} at byte"),
+        (catalogue + 8, f"a.spca: catalogue at byte {catalogue}"),
+        (catalogue + 60, f"a.spca: catalogue at byte {catalogue}"),
+        (len(data) - 20, "a.spca: the archive has no trailer"),
+    ):
+        (tmp_path / "a.spca").write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+        code, _, said = command("cat", "a.spca", "tree/run.sh")
+        assert code == 3
+        assert words in said
+
+
+@pytest.mark.parametrize("name", ["list", "cat", "extract", "verify", "diff", "report", "repair"])
+def test_every_reader_can_refuse_many_entries(command: Command, name: str) -> None:
+    command("create", "a.spca", "tree")
+    rest = {"cat": ["tree/run.sh"], "diff": ["tree"], "report": ["out.html"], "repair": ["out"]}.get(name, [])
+    code, out, said = command(name, "--max-entries", "3", "a.spca", *rest)
+    assert (code, out) == (5, "")
+    assert "the limit is 3" in said or "more than 3" in said
+
+
+class FakeConsole:
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, ...]] = []
+
+    def draw(self, *fields: str) -> None:
+        self.lines.append(fields)
+
+
+def test_progress_shows_the_job_and_the_file_at_work() -> None:
+    console = FakeConsole()
+    now = iter([0.0, 1.0, 2.0, 3.0])
+    line = JobProgress(cast(Console, console), "a.spca", clock=lambda: next(now))
+    line.hear(Event("planned", {"entries": 2, "bytes": 1000}))
+    line.hear(
+        Event(
+            "progress",
+            {"done": 250, "total": 1000, "path": b"a\n", "path_done": 3, "path_total": 6, "archive_bytes": 0},
+        )
+    )
+    line.hear(Event("group", {"done": 500, "total": 1000, "archive_bytes": 125}))
+    shown = console.lines
+    assert shown[0][1:3] == ("[#####---------------]  25%", "? left")
+    assert shown[0][-1].endswith(" [#####-----] 50%")
+    assert "\n" not in shown[0][-1]
+    assert shown[1][1:] == ("[##########----------]  50%", "0:04 left", "500 B/1 kB", "125 B/s", "2.000 bpb")
