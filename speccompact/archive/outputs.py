@@ -6,13 +6,13 @@ PARTIAL. With volumes the last one is renamed last, and without it, which has th
 
 import errno
 import fcntl
-import io
 import os
 from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
 from speccompact.archive.storage import volume_name, volumes
+from speccompact.container.rawreading import PositionedReader
 from speccompact.errors import JobError
 
 PARTIAL = ".partial"
@@ -164,30 +164,17 @@ def sync_folder(path: str) -> None:
         os.close(descriptor)
 
 
-class OutputStream(io.RawIOBase):
+class OutputStream(PositionedReader):
     """What an output holds so far, for reading."""
 
     def __init__(self, output: Output) -> None:
         super().__init__()
-        self._output, self._position = output, 0
+        self._output = output
 
-    def readable(self) -> bool:
-        """Return True."""
-        return True
+    def end(self) -> int:
+        """See `PositionedReader`."""
+        return self._output.size
 
-    def seekable(self) -> bool:
-        """Return True."""
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go to a position."""
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._output.size}[whence]
-        self._position = max(0, base + offset)
-        return self._position
-
-    def readinto(self, buffer: "memoryview | bytearray") -> int:  # type: ignore[override]
-        """Fill `buffer` from the position on."""
-        data = self._output.read_at(self._position, len(buffer))
-        buffer[: len(data)] = data
-        self._position += len(data)
-        return len(data)
+    def read_from(self, position: int, size: int) -> bytes:
+        """See `PositionedReader`."""
+        return self._output.read_at(position, size)

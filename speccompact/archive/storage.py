@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO, cast
 
+from speccompact.container.rawreading import PositionedReader
 from speccompact.errors import ArgumentError, SpecCompactError
 
 _VOLUME_DIGITS = 3
@@ -122,7 +123,7 @@ def open_archive(location: str) -> BinaryIO:
     return builtins.open(location, "rb")
 
 
-class _Remote(io.RawIOBase):
+class _Remote(PositionedReader):
     """A file of a store; whatever goes wrong is an error of the system."""
 
     def __init__(self, location: str) -> None:
@@ -131,25 +132,17 @@ class _Remote(io.RawIOBase):
         system, path = filesystem(location)
         with reaching(location):
             self._stream = system.open(path, "rb")
+            self._size = int(self._stream.seek(0, io.SEEK_END))
 
-    def readable(self) -> bool:
-        """Return True."""
-        return True
+    def end(self) -> int:
+        """See `PositionedReader`."""
+        return self._size
 
-    def seekable(self) -> bool:
-        """Return True."""
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go to a position."""
-        return int(self._stream.seek(offset, whence))
-
-    def readinto(self, buffer: "memoryview | bytearray") -> int:  # type: ignore[override]
-        """Fill `buffer` from the position on."""
+    def read_from(self, position: int, size: int) -> bytes:
+        """See `PositionedReader`."""
         with reaching(self._location):
-            data = self._stream.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
+            self._stream.seek(position)
+            return bytes(self._stream.read(size))
 
     def close(self) -> None:
         """Close the file."""
@@ -158,45 +151,26 @@ class _Remote(io.RawIOBase):
         super().close()
 
 
-class _Joined(io.RawIOBase):
-    """Volumes as one stream."""
+class _Joined(PositionedReader):
+    """Volumes as one stream; a read ends with a volume."""
 
     def __init__(self, names: list[str]) -> None:
         super().__init__()
         self._streams = [io.FileIO(name) for name in names]
         self._sizes = [os.fstat(stream.fileno()).st_size for stream in self._streams]
-        self._position = 0
 
-    def readable(self) -> bool:
-        """Return True."""
-        return True
+    def end(self) -> int:
+        """See `PositionedReader`."""
+        return sum(self._sizes)
 
-    def seekable(self) -> bool:
-        """Return True."""
-        return True
-
-    def tell(self) -> int:
-        """Return the position."""
-        return self._position
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go to a position."""
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: sum(self._sizes)}[whence]
-        self._position = max(0, base + offset)
-        return self._position
-
-    def readinto(self, buffer: "memoryview | bytearray") -> int:  # type: ignore[override]
-        """Fill `buffer` from the position on, at most to the end of a volume."""
-        start = 0
-        for stream, size in zip(self._streams, self._sizes, strict=True):
-            if self._position < start + size:
-                stream.seek(self._position - start)
-                data = stream.read(min(len(buffer), start + size - self._position)) or b""
-                buffer[: len(data)] = data
-                self._position += len(data)
-                return len(data)
-            start += size
-        return 0
+    def read_from(self, position: int, size: int) -> bytes:
+        """See `PositionedReader`."""
+        for stream, length in zip(self._streams, self._sizes, strict=True):
+            if position < length:
+                stream.seek(position)
+                return stream.read(min(size, length - position)) or b""
+            position -= length
+        return b""
 
     def close(self) -> None:
         """Close all volumes."""
@@ -205,42 +179,21 @@ class _Joined(io.RawIOBase):
         super().close()
 
 
-class Window(io.RawIOBase):
+class Window(PositionedReader):
     """Bytes [start, start + size) of a stream that can seek, as a stream of their own."""
 
     def __init__(self, stream: BinaryIO, start: int, size: int) -> None:
         super().__init__()
         self._stream, self._start, self._size = stream, start, size
-        self._position = 0
 
-    def readable(self) -> bool:
-        """Return True."""
-        return True
+    def end(self) -> int:
+        """See `PositionedReader`."""
+        return self._size
 
-    def seekable(self) -> bool:
-        """Return True."""
-        return True
-
-    def tell(self) -> int:
-        """Return the position."""
-        return self._position
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go to a position."""
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
-        self._position = max(0, base + offset)
-        return self._position
-
-    def readinto(self, buffer: "memoryview | bytearray") -> int:  # type: ignore[override]
-        """Fill `buffer` from the position on."""
-        size = min(len(buffer), self._size - self._position)
-        if size <= 0:
-            return 0
-        self._stream.seek(self._start + self._position)
-        data = self._stream.read(size)
-        buffer[: len(data)] = data
-        self._position += len(data)
-        return len(data)
+    def read_from(self, position: int, size: int) -> bytes:
+        """See `PositionedReader`."""
+        self._stream.seek(self._start + position)
+        return self._stream.read(min(size, self._size - position))
 
 
 @dataclass(frozen=True, slots=True)

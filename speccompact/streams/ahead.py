@@ -17,6 +17,7 @@ from typing import BinaryIO, cast
 from speccompact.container.frames import Kind
 from speccompact.container.framing import Frame
 from speccompact.container.limits import Limits
+from speccompact.container.rawreading import PositionedReader
 from speccompact.container.seekable import FrameReader
 from speccompact.container.source import Source
 from speccompact.errors import SpecCompactError
@@ -195,38 +196,24 @@ class _Room:
             self._changed.notify()
 
 
-class _View(io.RawIOBase):
+class _View(PositionedReader):
     """A stream with a position of its own: reading leaves the position of the other as it was."""
 
     def __init__(self, stream: BinaryIO) -> None:
         super().__init__()
-        self._stream, self._position = stream, stream.tell()
+        self._stream = stream
+        before = self._position = stream.tell()
+        self._size = stream.seek(0, io.SEEK_END)
+        stream.seek(before)
 
-    def readable(self) -> bool:
-        """Return True."""
-        return True
+    def end(self) -> int:
+        """See `PositionedReader`."""
+        return self._size
 
-    def seekable(self) -> bool:
-        """Return True."""
-        return True
-
-    def tell(self) -> int:
-        """Return the position."""
-        return self._position
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go to a position."""
+    def read_from(self, position: int, size: int) -> bytes:
+        """See `PositionedReader`."""
         before = self._stream.tell()
-        self._stream.seek(self._position)
-        self._position = self._stream.seek(offset, whence)
-        self._stream.seek(before)
-        return self._position
-
-    def read(self, size: int = -1) -> bytes:
-        """Return the next bytes."""
-        before = self._stream.tell()
-        self._stream.seek(self._position)
+        self._stream.seek(position)
         data = self._stream.read(size)
-        self._position += len(data)
         self._stream.seek(before)
         return data
