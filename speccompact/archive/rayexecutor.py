@@ -67,7 +67,16 @@ class RayExecutor:
                 )
             except (ConnectionError, RuntimeError) as error:
                 raise JobError(f"the Ray cluster {address or 'of this machine'} cannot be reached: {error}") from None
-        self._count = workers or max(1, int(ray.cluster_resources().get("CPU", 1)) // self._cpus)
+        self._count = workers or self._room()
+
+    def _room(self) -> int:
+        """Return how many workers the nodes have CPUs for; one that fits no node would be waited for without end."""
+        nodes = [node["Resources"].get("CPU", 0) for node in self._ray.nodes() if node["Alive"]]
+        count = sum(int(cpus) // self._cpus for cpus in nodes)
+        if not count:
+            most = int(max(nodes, default=0))
+            raise ArgumentError(f"threads is {self._cpus}; no node of the cluster has more than {most} CPUs")
+        return count
 
     def run(self, tasks: Iterable[GroupTask], watch: Watch) -> Generator[BuiltGroup, None, None]:
         """See `Executor`. Tasks are sent as records come back, never more than two for each worker."""
@@ -95,7 +104,10 @@ class RayExecutor:
                 built: BuiltGroup = self._ray.get(reference)
                 return built
             except self._ray.exceptions.RayTaskError as error:
-                raise error.cause from None  # what the group itself has raised
+                cause = getattr(error, "cause", None)
+                if not isinstance(cause, Exception):
+                    raise JobError(f"group {sent.task.plan.number} failed on its worker: {error}") from None
+                raise cause from None  # what the group itself has raised
             except self._ray.exceptions.RayError as error:
                 if sent.tries == _TRIES:
                     raise JobError(

@@ -14,7 +14,9 @@ from speccompact.archive.groupexecutors import LocalExecutor
 from speccompact.archive.planning import PlannedGroup
 from speccompact.archive.records import Coding
 from speccompact.archive.request import Request
+from speccompact.errors import ArgumentError, ModelMissingError
 from speccompact.options import Options
+from tests.fakes import prose
 from tests.source_tree import ROOT
 
 ray = pytest.importorskip("ray", reason="the ray extra is not installed")
@@ -71,6 +73,21 @@ def test_the_archive_is_the_local_one_though_a_worker_dies(
 
     assert make(tmp_path / "ray.spca", tree, executor, step=kill_one) == local
     assert len(started) == 4
+
+
+@pytest.mark.usefixtures("cluster")
+def test_workers_that_fit_no_node_are_refused() -> None:
+    with pytest.raises(ArgumentError, match="no node"):
+        RayExecutor(Options(threads=1000))
+    assert RayExecutor(Options(threads=1))._count == int(ray.cluster_resources()["CPU"])
+
+
+@pytest.mark.usefixtures("cluster")
+def test_what_a_group_raises_is_raised_here(tree: Path, tmp_path: Path) -> None:
+    (tree / "a.txt").write_bytes(prose(5000))
+    with pytest.raises(ModelMissingError, match="no such"):
+        request = Request((str(tree),), model="no such")
+        create(str(tmp_path / "x.spca"), request, executor=RayExecutor(Options(threads=1), workers=1))
 
 
 @pytest.mark.usefixtures("cluster")
