@@ -1,11 +1,11 @@
 """Giving files back: all of an archive or some of it, to a folder or a URL."""
 
 import errno
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from speccompact.archive.archivefile import ArchiveFile
 from speccompact.archive.archivelimits import ArchiveLimits
-from speccompact.archive.entries import Entry
+from speccompact.archive.entries import Entry, FileType
 from speccompact.archive.events import JobSummary, Listener, silent
 from speccompact.archive.extraction import Extraction
 from speccompact.archive.jobrunning import Step, no_step
@@ -39,6 +39,23 @@ def selected(entries: Iterable[Entry], paths: Iterable[bytes], selection: Select
     if missing:
         raise FileNotFoundError(errno.ENOENT, "is not in the archive", min(missing))
     return sorted(found, key=lambda entry: entry.path)
+
+
+def _with_files_of_links(chosen: list[Entry], entries: Mapping[bytes, Entry], *, copies: bool) -> list[Entry]:
+    """Let hard links whose file is not chosen be that file: the first of them, which the others link to.
+
+    What is at that path in the target may be anything. Where there are no links, all of them are `copies`.
+    """
+    paths = {entry.path for entry in chosen}
+    firsts: dict[bytes, bytes] = {}
+    made = []
+    for entry in chosen:
+        file = entries.get(entry.link) if entry.type == FileType.HARDLINK else None
+        if file is not None and file.type == FileType.FILE and (copies or file.path not in paths):
+            first = entry.path if copies else firsts.setdefault(file.path, entry.path)
+            entry = file._replace(path=entry.path) if first == entry.path else entry._replace(link=first)
+        made.append(entry)
+    return made
 
 
 def extract(
@@ -76,6 +93,7 @@ def extract(
     """
     target = without_protocol(target)
     entries = selected(archive.entries.values(), paths, selection or Selection())
+    entries = _with_files_of_links(entries, archive.entries, copies=is_remote(target))
     total = sum(entry.size for entry in entries)
     if limits.output_bytes is not None and total > limits.output_bytes:
         raise LimitError(f"the files have {total} bytes; the output limit is {limits.output_bytes}")

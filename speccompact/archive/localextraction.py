@@ -71,6 +71,8 @@ class LocalExtraction(Extraction):
     def _other(self, entry: Entry) -> None:
         if self._resumed and is_there(self._tree, entry):
             return
+        if entry.type == FileType.HARDLINK and entry.link in self._lost:
+            raise OSError(None, "the file that it is a hard link to was left out")  # what is there may be another one
         restore_other(self._tree, entry, self._restore)
 
     def run(self, resume: bool) -> JobSummary:

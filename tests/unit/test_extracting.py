@@ -5,6 +5,7 @@ import os
 import resource
 from pathlib import Path
 
+import fsspec
 import pytest
 
 from speccompact.archive.archivefile import ArchiveFile
@@ -287,3 +288,32 @@ def test_a_disk_that_is_read_only_ends_the_job(tmp_path: Path, monkeypatch: pyte
         monkeypatch.setattr(os, "pwrite", refuse)
         with pytest.raises(OSError, match="Read-only"):
             extract(archive, str(tmp_path / "out"))
+
+
+def twins(tmp_path: Path) -> Path:
+    """Return an archive of a file of three names."""
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree" / "a").write_bytes(prose(700, 1))
+    for name in "bc":
+        os.link(tmp_path / "tree" / "a", tmp_path / "tree" / name)
+    pack(tmp_path / "a.spca", f"{tmp_path}/tree/")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "a").write_bytes(b"mine")
+    return tmp_path / "a.spca"
+
+
+def test_a_hard_link_alone_is_the_file(tmp_path: Path) -> None:
+    with opened(twins(tmp_path)) as archive:
+        assert extract(archive, str(tmp_path / "out"), [b"b", b"c"]).left_out == ()
+        assert extract(archive, "memory://twins").left_out == ()
+    assert (tmp_path / "out" / "a").read_bytes() == b"mine"
+    assert (tmp_path / "out" / "b").read_bytes() == prose(700, 1)
+    assert (tmp_path / "out" / "c").samefile(tmp_path / "out" / "b")
+    with fsspec.open("memory://twins/c", "rb") as stream:
+        assert stream.read() == prose(700, 1)
+
+
+def test_a_hard_link_is_not_made_to_a_file_that_was_there_before(tmp_path: Path) -> None:
+    with opened(twins(tmp_path)) as archive:
+        assert {path for path, _ in extract(archive, str(tmp_path / "out")).left_out} == {b"a", b"b", b"c"}
+    assert os.listdir(tmp_path / "out") == ["a"]
