@@ -26,6 +26,9 @@ from speccompact.options import Options
 
 _OPTIONS = Options()
 
+_UPLOAD = ".upload"
+"""Ends the name of the local file that is to go to a URL: it must not be that of an archive that is to stay."""
+
 
 def create(
     output: str,
@@ -64,7 +67,7 @@ def create(
     request.params  # noqa: B018 - refuses what is out of range before anything is written
     if request.volume_bytes is not None and is_remote(output):
         raise ArgumentError("volume_bytes is for local archives; what is uploaded is one object")
-    local = os.path.join(work, output.rstrip("/").rpartition("/")[2]) if is_remote(output) else output
+    local = os.path.join(work, output.rstrip("/").rpartition("/")[2] + _UPLOAD) if is_remote(output) else output
     if not os.path.exists(local + SUFFIX) and not force:
         _refuse_taken(output)
     with Ledger(local + SUFFIX) as ledger:

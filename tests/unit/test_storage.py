@@ -222,3 +222,11 @@ def test_a_server_that_cannot_be_reached(monkeypatch: pytest.MonkeyPatch, tmp_pa
     with pytest.raises(OSError, match=r"127\.0\.0\.1:9"):
         pack(tmp_path / "a.spca", f"{s3}/in")
     assert os.listdir(tmp_path) == []
+
+
+def test_a_local_archive_of_the_same_name_stays(memory: str, tmp_path: Path) -> None:
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "a.spca").write_bytes(b"mine")
+    pack(f"{memory}/a.spca", tmp_path / "tree", work=str(tmp_path))
+    assert (tmp_path / "a.spca").read_bytes() == b"mine"
+    assert sorted(os.listdir(tmp_path)) == ["a.spca", "tree"]
