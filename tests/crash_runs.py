@@ -17,8 +17,8 @@ from pathlib import Path
 from speccompact.archive.appending import append
 from speccompact.archive.extracting import extract
 from speccompact.archive.groupexecutors import LocalExecutor
+from speccompact.archive.readoptions import RestoreOptions
 from speccompact.archive.request import Request
-from speccompact.archive.restoring import RestoreOptions
 from speccompact.options import Options
 from tests.archive_trees import facts, make_tree, opened, pack
 from tests.fakes import FakeEngines, prose

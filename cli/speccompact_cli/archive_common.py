@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 import click
 
-from speccompact.archive.archivelimits import ArchiveLimits
 from speccompact.archive.events import Event, EventLog, JobSummary, Listener
+from speccompact.archive.readoptions import ArchiveLimits
 from speccompact.archive.request import Request
 from speccompact.errors import ArgumentError
 from speccompact.modelstore.registry import DEFAULT_MODEL

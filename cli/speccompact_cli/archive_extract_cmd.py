@@ -68,7 +68,7 @@ def extract_command(
     """
     from speccompact.archive.archivefile import ArchiveFile  # loads NumPy: only when it runs
     from speccompact.archive.extracting import extract
-    from speccompact.archive.restoring import RestoreOptions
+    from speccompact.archive.readoptions import RestoreOptions
     from speccompact.archive.selection import Selection
 
     limits = make_archive_limits(max_entries, max_output)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from speccompact.archive.appending import append as append
     from speccompact.archive.archivefile import ArchiveFile as ArchiveFile
-    from speccompact.archive.archivelimits import ArchiveLimits as ArchiveLimits
     from speccompact.archive.checking import verify as verify
     from speccompact.archive.comparing import Comparison as Comparison
     from speccompact.archive.comparing import compare as compare
@@ -34,15 +33,16 @@ if TYPE_CHECKING:
     from speccompact.archive.joblog import JobLog as JobLog
     from speccompact.archive.joblog import read_log as read_log
     from speccompact.archive.pathreading import read_file as read_file
+    from speccompact.archive.readoptions import ArchiveLimits as ArchiveLimits
+    from speccompact.archive.readoptions import RestoreOptions as RestoreOptions
     from speccompact.archive.repairing import repair as repair
     from speccompact.archive.reporting import report as report
     from speccompact.archive.request import Request as Request
-    from speccompact.archive.restoring import RestoreOptions as RestoreOptions
     from speccompact.archive.selection import Selection as Selection
 
 _HOMES = {
     "ArchiveFile": "archivefile",
-    "ArchiveLimits": "archivelimits",
+    "ArchiveLimits": "readoptions",
     "Comparison": "comparing",
     "Difference": "diffing",
     "Entry": "entries",
@@ -53,7 +53,7 @@ _HOMES = {
     "JobLog": "joblog",
     "JobSummary": "events",
     "Request": "request",
-    "RestoreOptions": "restoring",
+    "RestoreOptions": "readoptions",
     "Selection": "selection",
     "append": "appending",
     "compare": "comparing",

@@ -4,10 +4,10 @@ import io
 from types import TracebackType
 from typing import BinaryIO, Self
 
-from speccompact.archive.archivelimits import ArchiveLimits
 from speccompact.archive.catalogue import Catalogue, GroupPlace, unpack_catalogue
 from speccompact.archive.entries import Entry
-from speccompact.archive.grouptable import GroupTable
+from speccompact.archive.groupreading import GroupTable
+from speccompact.archive.readoptions import ArchiveLimits
 from speccompact.archive.recordreading import (
     check_payload,
     decode_payload,

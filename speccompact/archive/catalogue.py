@@ -9,10 +9,10 @@ from itertools import pairwise
 
 import zstandard
 
-from speccompact.archive.archivelimits import ArchiveLimits
 from speccompact.archive.columns import pack_numbers, unpack_numbers
 from speccompact.archive.entries import Entry
 from speccompact.archive.entrytable import pack_entries, unpack_entries
+from speccompact.archive.readoptions import ArchiveLimits
 from speccompact.archive.records import HEAD_BYTES, HEADER_BYTES, MAX_GROUP_BYTES, Coding
 from speccompact.container.fields import Cursor, pack_varint
 from speccompact.errors import DamagedError, LimitError

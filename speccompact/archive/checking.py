@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from speccompact.archive.archivefile import ArchiveFile
 from speccompact.archive.entries import DIGEST_BYTES, Entry, FileType
 from speccompact.archive.events import Event, JobSummary, Listener, Value, silent
-from speccompact.archive.grouptable import GroupTable
-from speccompact.archive.piecereading import PieceReader
+from speccompact.archive.groupreading import GroupTable, PieceReader
 from speccompact.errors import DamagedError, FormatError
 
 

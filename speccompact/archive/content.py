@@ -9,7 +9,8 @@ from typing import BinaryIO
 
 from speccompact.archive.entries import DIGEST_BYTES, Entry
 from speccompact.archive.similarity import HEAD_BYTES, signature
-from speccompact.archive.storage import is_remote, open_read, remote_status
+from speccompact.archive.storage import is_remote, open_read
+from speccompact.archive.stores import remote_status
 from speccompact.text.runs import BINARY, find_runs
 
 CHANGED = "changed while the archive was made"

@@ -19,7 +19,8 @@ from speccompact.archive.outputs import PARTIAL, Output, drop_other_shape, exist
 from speccompact.archive.planning import plan_groups
 from speccompact.archive.preparing import prepare
 from speccompact.archive.request import Request
-from speccompact.archive.storage import filesystem, is_remote, reaching, volume_name, without_protocol
+from speccompact.archive.storage import is_remote, volume_name, without_protocol
+from speccompact.archive.stores import filesystem, reaching
 from speccompact.archive.treewalk import Avoided
 from speccompact.errors import ArgumentError, FormatError, JobError
 from speccompact.options import Options

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from speccompact.archive.archivefile import ArchiveFile
 from speccompact.archive.content import stored_digest
 from speccompact.archive.entries import Entry, FileType
-from speccompact.archive.grouptable import GroupTable
+from speccompact.archive.groupreading import GroupTable
 from speccompact.archive.request import Request
 from speccompact.archive.storage import concerns_one_file, open_read
 from speccompact.archive.treewalk import Found, WalkOptions, walk

@@ -4,14 +4,13 @@ import errno
 from collections.abc import Iterable, Mapping
 
 from speccompact.archive.archivefile import ArchiveFile
-from speccompact.archive.archivelimits import ArchiveLimits
 from speccompact.archive.entries import Entry, FileType
 from speccompact.archive.events import JobSummary, Listener, silent
 from speccompact.archive.extraction import Extraction
 from speccompact.archive.jobrunning import Step, no_step
 from speccompact.archive.localextraction import LocalExtraction
+from speccompact.archive.readoptions import ArchiveLimits, RestoreOptions
 from speccompact.archive.remotetarget import RemoteTarget
-from speccompact.archive.restoring import RestoreOptions
 from speccompact.archive.safetree import SafeTree
 from speccompact.archive.selection import Selection
 from speccompact.archive.storage import is_remote, without_protocol

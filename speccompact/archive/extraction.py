@@ -7,11 +7,11 @@ from functools import partial
 from typing import Protocol
 
 from speccompact.archive.archivefile import ArchiveFile
-from speccompact.archive.archivelimits import ArchiveLimits
 from speccompact.archive.entries import DIGEST_BYTES, Entry, FileType, Piece
 from speccompact.archive.events import Event, JobSummary, Listener, Value
+from speccompact.archive.groupreading import PieceReader
 from speccompact.archive.jobrunning import Step
-from speccompact.archive.piecereading import PieceReader
+from speccompact.archive.readoptions import ArchiveLimits
 from speccompact.archive.safetree import split_path
 from speccompact.archive.storage import OF_THE_MACHINE
 from speccompact.errors import DamagedError, FormatError, LimitError

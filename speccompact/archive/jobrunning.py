@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from typing import BinaryIO, cast
 
-from speccompact.archive.archivelimits import ArchiveLimits
 from speccompact.archive.catalogue import Catalogue, GroupPlace, pack_catalogue
 from speccompact.archive.entries import Entry, Loss
 from speccompact.archive.entrymerging import EntryMerger
@@ -19,6 +18,7 @@ from speccompact.archive.groupbuilding import BuiltGroup, Coder, GroupTask, join
 from speccompact.archive.groupexecutors import Executor
 from speccompact.archive.ledger import Job, Ledger, Written
 from speccompact.archive.outputs import Output, OutputStream
+from speccompact.archive.readoptions import ArchiveLimits
 from speccompact.archive.recordreading import read_at, read_table
 from speccompact.archive.records import (
     CHECK_BYTES,

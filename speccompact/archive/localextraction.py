@@ -10,15 +10,14 @@ from collections.abc import Iterable
 from functools import partial
 
 from speccompact.archive.archivefile import ArchiveFile
-from speccompact.archive.archivelimits import ArchiveLimits
 from speccompact.archive.content import stored_digest
 from speccompact.archive.entries import Entry, FileType
 from speccompact.archive.events import JobSummary, Listener
 from speccompact.archive.extraction import Extraction, Sink
 from speccompact.archive.jobrunning import Step
+from speccompact.archive.readoptions import ArchiveLimits, RestoreOptions
 from speccompact.archive.restoring import (
     OpenFile,
-    RestoreOptions,
     is_there,
     refuse_taken,
     restore_folder,

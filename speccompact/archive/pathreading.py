@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from speccompact.archive.archivefile import ArchiveFile
 from speccompact.archive.entries import DIGEST_BYTES, Entry, FileType
-from speccompact.archive.piecereading import PieceReader
+from speccompact.archive.groupreading import PieceReader
 from speccompact.archive.recordreading import naming
 from speccompact.errors import ArgumentError, DamagedError
 

@@ -9,9 +9,9 @@ from typing import BinaryIO, cast
 import zstandard
 
 from speccompact.api import open as open_content
-from speccompact.archive.archivelimits import ArchiveLimits
 from speccompact.archive.catalogue import unpack_table
 from speccompact.archive.entries import Entry
+from speccompact.archive.readoptions import ArchiveLimits
 from speccompact.archive.records import (
     CHECK_BYTES,
     HEAD_BYTES,

@@ -6,7 +6,7 @@ from typing import Any
 
 from speccompact.archive.content import stored_digest
 from speccompact.archive.entries import Entry
-from speccompact.archive.storage import filesystem, reaching
+from speccompact.archive.stores import filesystem, reaching
 
 
 class RemoteTarget:

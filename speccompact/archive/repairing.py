@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from speccompact.archive.archivelimits import ArchiveLimits
 from speccompact.archive.catalogue import Catalogue, GroupPlace, pack_catalogue, unpack_catalogue
 from speccompact.archive.entries import Entry
 from speccompact.archive.entrymerging import EntryMerger
@@ -17,6 +16,7 @@ from speccompact.archive.events import Event, JobSummary, Listener, silent
 from speccompact.archive.groupbuilding import join_record
 from speccompact.archive.jobrunning import summarise
 from speccompact.archive.outputs import Output, drop_other_shape
+from speccompact.archive.readoptions import ArchiveLimits
 from speccompact.archive.recordreading import check_payload, naming, read_at, read_section, read_table
 from speccompact.archive.records import (
     HEAD_BYTES,

@@ -9,34 +9,15 @@ import os
 import pwd
 import stat
 from contextlib import suppress
-from dataclasses import dataclass
 
 from speccompact.archive.entries import Entry, FileType
 from speccompact.archive.metadata import entry_type
+from speccompact.archive.readoptions import RestoreOptions
 from speccompact.archive.safetree import SafeTree
 from speccompact.container.format import sha_prefix
 from speccompact.errors import DamagedError
 
 _PERMISSIONS = 0o777
-
-
-@dataclass(frozen=True, slots=True)
-class RestoreOptions:
-    """What of the metadata is restored beyond permissions and times.
-
-    Attributes:
-        force: replace what is there.
-        owner: owner and group, by name where the system knows it.
-        special: set-uid, set-gid and sticky bits, devices, and extended attributes of the system.
-        xattrs: extended attributes of users.
-        numeric: owner and group by number.
-    """
-
-    force: bool = False
-    owner: bool = False
-    special: bool = False
-    xattrs: bool = False
-    numeric: bool = False
 
 
 class OpenFile:

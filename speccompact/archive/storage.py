@@ -1,4 +1,4 @@
-"""Where bytes are: local paths, and whatever else fsspec knows by its URL (`s3://bucket/key`).
+"""Where bytes are: at local paths, in volumes, or in a store that has a URL.
 
 A location is a string: a local path in the file system's encoding (surrogates stand for undecodable bytes), or a URL.
 """
@@ -8,13 +8,10 @@ import errno
 import io
 import os
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, BinaryIO, cast
+from typing import BinaryIO, cast
 
+from speccompact.archive.stores import RemoteStream
 from speccompact.container.rawreading import PositionedReader
-from speccompact.errors import ArgumentError, SpecCompactError
 
 _VOLUME_DIGITS = 3
 
@@ -38,34 +35,6 @@ def without_protocol(location: str) -> str:
     return location
 
 
-def filesystem(location: str) -> tuple[Any, str]:
-    """Return the fsspec file system of a URL, and the path in it.
-
-    Raises:
-        ArgumentError: the protocol is unknown, or what it needs is not installed.
-    """
-    import fsspec
-
-    try:
-        found: tuple[Any, str] = fsspec.core.url_to_fs(location)
-    except (ValueError, ImportError) as error:
-        hint = "; install speccompact[s3]" if location.startswith(("s3://", "s3a://")) else ""
-        raise ArgumentError(f"{location} cannot be reached: {error}{hint}") from None
-    return found
-
-
-@contextmanager
-def reaching(location: str) -> Iterator[None]:
-    """Let whatever the library of a store raises be an error of the system that names the location."""
-    try:
-        yield
-    except (OSError, SpecCompactError, MemoryError):
-        raise
-    except Exception as error:  # those libraries have trees of errors of their own
-        reason = f"cannot be reached ({type(error).__name__}: {error})"
-        raise OSError(errno.EHOSTUNREACH, reason, location) from None
-
-
 def concerns_one_file(location: str, error: OSError) -> bool:
     """Return whether an error is of this file alone, and not of the network or the machine, which all would feel."""
     if is_remote(location):
@@ -81,7 +50,7 @@ def open_read(location: str) -> BinaryIO:
         OSError: it is not there, cannot be read, or is no regular file: a link is not followed, a pipe not waited for.
     """
     if is_remote(location):
-        return cast(BinaryIO, _Remote(location))
+        return cast(BinaryIO, RemoteStream(location))
     try:
         descriptor = os.open(location, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
@@ -121,34 +90,6 @@ def open_archive(location: str) -> BinaryIO:
     if is_remote(location):
         return open_read(location)
     return builtins.open(location, "rb")
-
-
-class _Remote(PositionedReader):
-    """A file of a store; whatever goes wrong is an error of the system."""
-
-    def __init__(self, location: str) -> None:
-        super().__init__()
-        self._location = location
-        system, path = filesystem(location)
-        with reaching(location):
-            self._stream = system.open(path, "rb")
-            self._size = int(self._stream.seek(0, io.SEEK_END))
-
-    def end(self) -> int:
-        """See `PositionedReader`."""
-        return self._size
-
-    def read_from(self, position: int, size: int) -> bytes:
-        """See `PositionedReader`."""
-        with reaching(self._location):
-            self._stream.seek(position)
-            return bytes(self._stream.read(size))
-
-    def close(self) -> None:
-        """Close the file."""
-        if not self.closed:
-            self._stream.close()
-        super().close()
 
 
 class _Joined(PositionedReader):
@@ -194,63 +135,3 @@ class Window(PositionedReader):
         """See `PositionedReader`."""
         self._stream.seek(self._start + position)
         return self._stream.read(min(size, self._size - position))
-
-
-@dataclass(frozen=True, slots=True)
-class RemoteFile:
-    """A file that a URL's file system lists.
-
-    Attributes:
-        location: its URL.
-        name: its path below the URL that was listed, "/" between components.
-        size: bytes.
-        mtime_ns: time of last change, 0 where the file system does not tell.
-    """
-
-    location: str
-    name: str
-    size: int
-    mtime_ns: int
-
-
-def list_remote(location: str) -> Iterator[RemoteFile]:
-    """Yield the files below a URL, or the one that it names, in order of their names.
-
-    Raises:
-        FileNotFoundError: nothing is there.
-        OSError: it cannot be listed.
-    """
-    system, root = filesystem(location)
-    protocol = location.partition("://")[0]
-    root = root.rstrip("/")
-    with reaching(location):
-        system.invalidate_cache()
-        found = system.find(root, detail=True)
-        if not found and not system.exists(root):
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), location)
-    for path, detail in sorted(found.items()):
-        name = path[len(root) :].lstrip("/") if path != root else ""
-        yield RemoteFile(f"{protocol}://{path.lstrip('/') if protocol != 'file' else path}", name, *_details(detail))
-
-
-def remote_status(location: str) -> tuple[int, int]:
-    """Return size (bytes) and time of last change (nanoseconds) of a remote file."""
-    system, path = filesystem(location)
-    with reaching(location):
-        system.invalidate_cache()
-        return _details(system.info(path))
-
-
-def remote_place(location: str) -> str:
-    """Return the one way to write the URL of a file, however it was written."""
-    system, path = filesystem(location)
-    return str(system.unstrip_protocol(path))
-
-
-def _details(detail: dict[str, Any]) -> tuple[int, int]:
-    changed: Any = detail.get("LastModified", detail.get("mtime", detail.get("created")))
-    if hasattr(changed, "timestamp"):
-        changed = changed.timestamp()
-    if detail.get("size") is None:
-        raise OSError(None, "its server does not say how long it is", detail.get("name"))
-    return int(detail["size"]), int(changed or 0) * 1_000_000_000

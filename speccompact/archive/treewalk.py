@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from speccompact.archive.entries import Entry, FileType
 from speccompact.archive.metadata import entry_of
 from speccompact.archive.selection import Selection
-from speccompact.archive.storage import is_remote, list_remote, remote_place
+from speccompact.archive.storage import is_remote
+from speccompact.archive.stores import list_remote, remote_place
 from speccompact.errors import ArgumentError
 
 Complain = Callable[[bytes, str], None]

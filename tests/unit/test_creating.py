@@ -248,7 +248,7 @@ def test_xattrs_on_request(tree: Path, tmp_path: Path) -> None:
         os.setxattr(tree / "run.sh", "user.note", b"\0\xff")
     except OSError:
         pytest.skip("this file system keeps no attributes")
-    from speccompact.archive.restoring import RestoreOptions
+    from speccompact.archive.readoptions import RestoreOptions
 
     pack(tmp_path / "a.spca", tree, xattrs=True)
     with opened(tmp_path / "a.spca") as archive:

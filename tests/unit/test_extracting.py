@@ -9,12 +9,11 @@ import fsspec
 import pytest
 
 from speccompact.archive.archivefile import ArchiveFile
-from speccompact.archive.archivelimits import ArchiveLimits
 from speccompact.archive.checking import verify
 from speccompact.archive.entries import Entry, FileType, Piece
 from speccompact.archive.events import JobSummary
 from speccompact.archive.extracting import extract
-from speccompact.archive.restoring import RestoreOptions
+from speccompact.archive.readoptions import ArchiveLimits, RestoreOptions
 from speccompact.archive.safetree import split_path
 from speccompact.archive.selection import Selection
 from speccompact.errors import DamagedError, LimitError

@@ -5,9 +5,9 @@ from typing import BinaryIO
 import pytest
 
 from speccompact.archive import repairing
-from speccompact.archive.archivelimits import ArchiveLimits
 from speccompact.archive.checking import verify
 from speccompact.archive.extracting import extract
+from speccompact.archive.readoptions import ArchiveLimits
 from speccompact.archive.recordreading import read_at
 from speccompact.archive.records import HEAD_BYTES, MARKER, TRAILER_BYTES
 from speccompact.archive.repairing import repair

@@ -12,9 +12,10 @@ from speccompact.archive.archivefile import ArchiveFile
 from speccompact.archive.events import Event
 from speccompact.archive.extracting import extract
 from speccompact.archive.pathreading import read_file
-from speccompact.archive.restoring import RestoreOptions
+from speccompact.archive.readoptions import RestoreOptions
 from speccompact.archive.selection import Selection
-from speccompact.archive.storage import filesystem, open_archive
+from speccompact.archive.storage import open_archive
+from speccompact.archive.stores import filesystem
 from speccompact.errors import ArgumentError
 from tests.archive_trees import make_tree, opened, pack
 from tests.fakes import FakeEngines, prose

@@ -1,4 +1,4 @@
-"""What a reader of archives is willing to hold and to write."""
+"""What a reader of archives is asked: how much to hold and to write at most, and what of the metadata to restore."""
 
 from dataclasses import dataclass
 
@@ -26,3 +26,22 @@ class ArchiveLimits:
             value = getattr(self, name)
             if value is not None and value < 0:
                 raise ArgumentError(f"limit {name} is {value}; choose 0 or more")
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreOptions:
+    """What of the metadata is restored beyond permissions and times.
+
+    Attributes:
+        force: replace what is there.
+        owner: owner and group, by name where the system knows it.
+        special: set-uid, set-gid and sticky bits, devices, and extended attributes of the system.
+        xattrs: extended attributes of users.
+        numeric: owner and group by number.
+    """
+
+    force: bool = False
+    owner: bool = False
+    special: bool = False
+    xattrs: bool = False
+    numeric: bool = False
