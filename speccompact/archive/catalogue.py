@@ -19,6 +19,7 @@ from speccompact.errors import DamagedError, LimitError
 
 _LEVEL = 19
 _WINDOW = 1 << 27
+_MOST_RATIO = 1 << 15  # of zstandard: a block of 128 KiB of one byte takes 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +155,8 @@ def _expand(data: bytes, limits: ArchiveLimits) -> bytes:
         size = zstandard.frame_content_size(data)
         if size < 0:
             raise DamagedError("the table does not say how long it is")
+        if size > len(data) * _MOST_RATIO:
+            raise DamagedError(f"the table declares {size} bytes, more than {len(data)} can become")
         if size > limits.table_bytes:
             raise LimitError(f"the table of entries has {size} bytes; the limit is {limits.table_bytes}")
         decompressor = zstandard.ZstdDecompressor(max_window_size=_WINDOW)

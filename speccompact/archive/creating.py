@@ -59,6 +59,7 @@ def create(
 
     Raises:
         ArgumentError: something is out of range, or two sources want the same name.
+        IsADirectoryError: the output is a folder.
         FileExistsError: the name is taken and `force` is off.
         JobError: a ledger of another job is in the way, or another process works on it.
         ModelError: the model is needed and missing or damaged.
@@ -69,6 +70,7 @@ def create(
     if request.volume_bytes is not None and is_remote(output):
         raise ArgumentError("volume_bytes is for local archives; what is uploaded is one object")
     local = os.path.join(work, output.rstrip("/").rpartition("/")[2] + _UPLOAD) if is_remote(output) else output
+    _refuse_folder(output)
     if not os.path.exists(local + SUFFIX) and not force:
         _refuse_taken(output)
     with Ledger(local + SUFFIX) as ledger:
@@ -134,6 +136,11 @@ def _renamed(local: str, job: Job, ledger: Ledger) -> JobSummary | None:
             lost = (*job.left_out, *ledger.losses())
             return summarise(archive.entries, groups, archive.trailer.archive_bytes, lost, {})
     return None
+
+
+def _refuse_folder(output: str) -> None:
+    if not is_remote(output) and (output.endswith("/") or os.path.isdir(output)):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), output)
 
 
 def _refuse_taken(output: str) -> None:

@@ -82,6 +82,8 @@ def _trailer_before(stream: BinaryIO, data: bytes, end: int) -> Trailer | None:
     try:
         if len(data) < TRAILER_BYTES:
             data = read_at(stream, max(0, end - TRAILER_BYTES), TRAILER_BYTES)
+        if int.from_bytes(data[16:24], "little") != end:  # cheaper than its check: a hostile file may be full of marks
+            return None
         trailer = unpack_trailer(data)
     except FormatError:
         return None

@@ -282,6 +282,13 @@ def test_what_is_to_be_replaced_is_not_taken_for_what_replaces_it(tree: Path, tm
     assert [event.name for event in heard].count("group") > 1
 
 
+def test_a_folder_is_not_replaced(tree: Path, tmp_path: Path) -> None:
+    for output in (str(tree), f"{tmp_path}/new/"):
+        with pytest.raises(IsADirectoryError):
+            pack(output, tree, force=True)
+    assert sorted(os.listdir(tmp_path)) == ["tree"]
+
+
 def test_a_folder_that_is_not_there(tree: Path, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         pack(tmp_path / "nowhere" / "a.spca", tree)

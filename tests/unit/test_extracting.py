@@ -7,8 +7,10 @@ from pathlib import Path
 
 import fsspec
 import pytest
+import zstandard
 
 from speccompact.archive.archivefile import ArchiveFile
+from speccompact.archive.catalogue import unpack_table
 from speccompact.archive.checking import verify
 from speccompact.archive.entries import Entry, FileType, Piece
 from speccompact.archive.events import JobSummary
@@ -316,3 +318,12 @@ def test_a_hard_link_is_not_made_to_a_file_that_was_there_before(tmp_path: Path)
     with opened(twins(tmp_path)) as archive:
         assert {path for path, _ in extract(archive, str(tmp_path / "out")).left_out} == {b"a", b"b", b"c"}
     assert os.listdir(tmp_path / "out") == ["a"]
+
+
+def test_a_table_that_claims_more_than_it_can_become() -> None:
+    honest = zstandard.compress(bytes(1 << 20), 19)
+    at = honest.index((1 << 20).to_bytes(4, "little"))
+    claim = honest[:at] + (1 << 30).to_bytes(4, "little") + honest[at + 4 :]
+    assert zstandard.frame_content_size(claim) == 1 << 30
+    with pytest.raises(DamagedError, match=r"more than .* can become"):
+        unpack_table(claim, 0, 0, ArchiveLimits())
