@@ -66,9 +66,12 @@ def append(
         with ledger.beginning() if job is None else nullcontext(), ArchiveFile(output, options=options) as archive:
             before, trailer = archive.catalogue, archive.trailer  # under the lock: nobody adds to it any more
         if job is not None and job.generation == trailer.generation and job.archive_id == trailer.archive_id:
-            summary = _finished(ledger, job.base, trailer.archive_bytes, listener)
-            step("ledger-removed")
-            return summary
+            if job.request == request.fingerprint():
+                summary = _finished(ledger, job.base, trailer.archive_bytes, listener)
+                step("ledger-removed")
+                return summary
+            ledger.clear()  # that job is done, and this is another one
+            job = None
         if job is None:
             avoid = Avoided([base_name, base_name + SUFFIX, base_name + SUFFIX + "-journal", *names])
             with ledger.beginning():
@@ -80,10 +83,14 @@ def append(
                 ledger.remove()
                 return JobSummary(0, 0, 0, 0, 0, left_out=tuple(lost))
             step("planned")
-        elif job.request != request.fingerprint() or job.base != trailer.archive_bytes:
+        elif (job.request, job.base, job.archive_id) != (
+            request.fingerprint(),
+            trailer.archive_bytes,
+            trailer.archive_id,
+        ):
             raise JobError(
-                f"{base_name + SUFFIX} is of a job with other sources or options; repeat those to go on with it, or "
-                "delete it to begin anew"
+                f"{base_name + SUFFIX} is of a job with another archive, other sources or options; repeat those to go on "
+                "with it, or delete it to begin anew"
             )
         listener(Event("planned", {"bytes": ledger.content_bytes()[1]}))
         with Output(base_name, volume_bytes, suffix="") as file:

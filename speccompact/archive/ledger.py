@@ -150,6 +150,11 @@ class Ledger:
             self._base.execute("COMMIT")
         return job
 
+    def clear(self) -> None:
+        """Forget the job, which is over, to begin another one under the same lock."""
+        for statement in ("BEGIN IMMEDIATE", "DELETE FROM job", "DELETE FROM groups", "COMMIT"):
+            self._rows(statement)
+
     def pending(self) -> Iterator[PlannedGroup]:
         """Yield the groups that are not written yet, in order."""
         yield from self._groups("SELECT number FROM groups WHERE stop IS NULL ORDER BY number")

@@ -200,3 +200,38 @@ def test_changed_attributes_are_added_if_they_are_asked_for(tree: Path, tmp_path
     os.setxattr(tree / "run.sh", "user.note", b"new")
     assert add(tmp_path / "a.spca", tree).entries == 0
     assert add(tmp_path / "a.spca", tree, xattrs=True).entries == 1
+
+
+def test_an_append_that_was_killed_at_its_very_end_is_not_taken_for_the_next_one(tree: Path, tmp_path: Path) -> None:
+    pack(tmp_path / "a.spca", tree / "none")
+
+    def stop(name: str) -> None:
+        if name == "trailer-synced":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        add(tmp_path / "a.spca", tree / "docs", step=stop)
+    assert add(tmp_path / "a.spca", tree / "run.sh").entries == 1
+    with opened(tmp_path / "a.spca") as archive:
+        assert archive.trailer.generation == 2
+        assert archive.entries.keys() >= {b"docs/1.txt", b"run.sh"}
+        assert verify(archive).left_out == ()
+    assert sorted(os.listdir(tmp_path)) == ["a.spca", "tree"]
+
+
+def test_an_append_does_not_go_on_in_another_archive_of_the_same_length(tree: Path, tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"one")
+    (tmp_path / "b").write_bytes(b"two")
+    pack(tmp_path / "a.spca", tmp_path / "a")
+    pack(tmp_path / "b.spca", tmp_path / "b")
+    assert (tmp_path / "a.spca").stat().st_size == (tmp_path / "b.spca").stat().st_size
+
+    def stop(name: str) -> None:
+        if name == "planned":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        add(tmp_path / "a.spca", tree / "docs", step=stop)
+    (tmp_path / "b.spca").rename(tmp_path / "a.spca")
+    with pytest.raises(JobError, match="another archive"):
+        add(tmp_path / "a.spca", tree / "docs")
