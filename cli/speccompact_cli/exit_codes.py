@@ -8,7 +8,15 @@ import signal
 from collections.abc import Mapping
 from typing import Final
 
-from speccompact.errors import ArgumentError, FormatError, JobError, LimitError, ModelError, SpecCompactError
+from speccompact.errors import (
+    ArgumentError,
+    FormatError,
+    JobError,
+    LimitError,
+    ModelError,
+    ServiceError,
+    SpecCompactError,
+)
 from speccompact_cli.naming import shown
 
 SUCCESS: Final = 0
@@ -20,6 +28,8 @@ MODEL: Final = 4
 LIMIT: Final = 5
 JOB: Final = 6
 """Something was left out of an archive or of what was extracted, or one job is in the way of another."""
+SERVICE: Final = 69
+"""A service cannot be reached, does not serve this caller or fails, by the convention of sysexits.h."""
 INTERNAL: Final = 70
 """A bug in this program, by the convention of sysexits.h."""
 SIGNAL_BASE: Final = 128
@@ -46,6 +56,7 @@ EXIT_CODES: Final[Mapping[type[BaseException], int]] = {
     ModelError: MODEL,
     LimitError: LIMIT,
     JobError: JOB,
+    ServiceError: SERVICE,
     MemoryError: LIMIT,
     BrokenPipeError: SIGNAL_BASE + signal.SIGPIPE,
     KeyboardInterrupt: SIGNAL_BASE + signal.SIGINT,

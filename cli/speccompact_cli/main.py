@@ -80,8 +80,8 @@ def program() -> None:
     """Lossless compression of text with a language model.
 
     Exit codes: 0 done, 1 the system refused, 2 wrong use, 3 damaged or foreign data, 4 model missing or damaged,
-    5 a limit was reached, 6 an archive job left something out, 70 a bug in this program, 130 interrupted,
-    141 the reader of the output went away, 143 ended by SIGTERM.
+    5 a limit was reached, 6 an archive job left something out, 69 a service refused or failed, 70 a bug in this
+    program, 130 interrupted, 141 the reader of the output went away, 143 ended by SIGTERM.
     """
 
 
