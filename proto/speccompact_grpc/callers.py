@@ -7,9 +7,8 @@ The interceptors set the caller for the thread that runs a handler; a handler th
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-LOWEST_PRIORITY = 0
-DEFAULT_PRIORITY = 5
-HIGHEST_PRIORITY = 9
+LOW, NORMAL, HIGH = 1, 2, 3
+"""Priorities, by their numbers in the proto file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,17 +17,21 @@ class Caller:
 
     Attributes:
         name: of the token, for logs and for fair shares; "anonymous" without tokens.
-        priority: 0 to 9; slots of a higher one get places first.
+        priority: the highest that its calls may have, LOW to HIGH; a wish for more is cut down to it.
         concurrent: calls at once, at most; 0 for any number.
         bytes_per_second: content and archives in, on the average; 0 for any number.
         jobs: whether it may submit, watch and cancel jobs on files of the server.
     """
 
     name: str
-    priority: int = DEFAULT_PRIORITY
+    priority: int = HIGH
     concurrent: int = 0
     bytes_per_second: int = 0
     jobs: bool = True
+
+    def granted(self, wanted: int) -> int:
+        """Return the priority of a call that wants one; 0, unspecified, means NORMAL."""
+        return min(wanted or NORMAL, self.priority)
 
 
 ANONYMOUS = Caller("anonymous")

@@ -1,0 +1,89 @@
+"""Settings of the service: one precedence, and every mistake is told with its place."""
+
+from pathlib import Path
+
+import pytest
+
+from speccompact.errors import ArgumentError
+from speccompact_grpc.serviceconfig import SETTINGS, ServiceConfig, load_config
+
+
+def written(path: Path, text: str) -> str:
+    file = path / "service.toml"
+    file.write_text(text, "utf-8")
+    return str(file)
+
+
+def test_flags_count_before_the_environment_the_file_and_the_default(tmp_path: Path) -> None:
+    file = written(tmp_path, 'places = 1\nqueue_slots = 1\ncalls = 1\nmodels = ["a", "b"]\ndrain_seconds = 3\n')
+    environment = {"SPECCOMPACT_SERVE_PLACES": "2", "SPECCOMPACT_SERVE_QUEUE_SLOTS": "2", "PATH": "/bin"}
+    config = load_config(file, environment, {"places": 3, "queue_slots": None})
+    assert (config.places, config.queue_slots, config.calls) == (3, 2, 1)
+    assert config.models == ("a", "b")
+    assert config.drain_seconds == 3.0
+    assert config.listen == ServiceConfig().listen
+
+
+def test_the_environment_can_name_the_file_and_hold_every_type(tmp_path: Path) -> None:
+    file = written(tmp_path, "places = 7\n")
+    config = load_config(
+        None,
+        {
+            "SPECCOMPACT_SERVE_CONFIG": file,
+            "SPECCOMPACT_SERVE_MODELS": "one, two,",
+            "SPECCOMPACT_SERVE_REFLECTION": "off",
+            "SPECCOMPACT_SERVE_DRAIN_SECONDS": "0.5",
+            "SPECCOMPACT_SERVE_LISTEN": "[::1]:0",
+        },
+        {},
+    )
+    assert (config.places, config.models, config.reflection) == (7, ("one", "two"), False)
+    assert (config.drain_seconds, config.listen) == (0.5, "[::1]:0")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("placs = 1", '"placs" in service.toml is no setting; did you mean places?'),
+        ("places = true", "places in service.toml is True; give a whole number"),
+        ('models = "a"', "models in service.toml is 'a'; give a list of texts"),
+        ("models = [1]", "give a list of texts"),
+        ("places = ", "service.toml is no TOML"),
+        ("places = 0", "places is 0; choose 1 or more"),
+        ("max_call_seconds = nan", "max_call_seconds is nan"),
+        ('log_level = "loud"', "log_level"),
+        ('tls_key = "key.pem"', "belong together"),
+        ('tls_client_ca = "ca.pem"', "needs tls_certificate"),
+        ('jobs = "jobs.sqlite"', "jobs_roots is empty"),
+        ('jobs = "jobs.sqlite"\njobs_roots = ["/srv"]', "NAME=FOLDER"),
+    ],
+)
+def test_mistakes_in_the_file_are_told(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(ArgumentError, match=said.replace("?", r"\?").replace("[", r"\[")):
+        load_config(written(tmp_path, text), {}, {})
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "said"),
+    [
+        ("PLACES", "many", 'SPECCOMPACT_SERVE_PLACES is "many"; give a whole number'),
+        ("DRAIN_SECONDS", "x", "give a number"),
+        ("REFLECTION", "maybe", "choose true or false"),
+        ("PLACE", "1", "did you mean places"),
+        ("XYZZY", "1", '"SPECCOMPACT_SERVE_XYZZY" in the environment is no setting$'),
+    ],
+)
+def test_mistakes_in_the_environment_are_told(variable: str, text: str, said: str) -> None:
+    with pytest.raises(ArgumentError, match=said):
+        load_config(None, {f"SPECCOMPACT_SERVE_{variable}": text}, {})
+
+
+def test_folders_of_jobs_have_names() -> None:
+    config = ServiceConfig(jobs="jobs.sqlite", jobs_roots=("in=/srv/in", "out=/srv/a=b"))
+    assert config.roots() == {"in": Path("/srv/in"), "out": Path("/srv/a=b")}
+    with pytest.raises(ArgumentError, match="twice"):
+        ServiceConfig(jobs="jobs.sqlite", jobs_roots=("in=/a", "in=/b"))
+
+
+def test_every_setting_says_what_it_is() -> None:
+    assert all(setting.metadata["about"].endswith(".") for setting in SETTINGS.values())
