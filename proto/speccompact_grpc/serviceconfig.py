@@ -151,7 +151,7 @@ def parse_text(setting: "Field[Any]", text: str, where: str) -> Value:
     Raises:
         ArgumentError: naming `where`.
     """
-    kind = type(setting.default)
+    kind: type = type(setting.default)
     if kind is str:
         return text
     if kind is tuple:
@@ -168,7 +168,7 @@ def parse_text(setting: "Field[Any]", text: str, where: str) -> Value:
 
 def _typed(setting: "Field[Any]", value: object, where: str) -> Value:
     """Return a value of a TOML file as the setting has it."""
-    kind = type(setting.default)
+    kind: type = type(setting.default)
     if kind is tuple and isinstance(value, list) and all(isinstance(part, str) for part in value):
         return tuple(value)
     if kind is float and type(value) is int:
