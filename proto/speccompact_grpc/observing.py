@@ -3,7 +3,7 @@
 Calls come from any thread and often, so an observer only counts; it never blocks and never raises.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -38,15 +38,11 @@ class Observer(Protocol):
     """Who wants to know. Methods of calls get the name of the RPC alone, such as "CompressText"."""
 
     def began(self, method: str) -> None:
-        """A call has been accepted."""
+        """A call has come in; it may yet be turned away."""
         ...
 
     def ended(self, method: str, code: str, seconds: float) -> None:
         """A call that had begun is over, with the name of its status code, such as "OK"."""
-        ...
-
-    def refused(self, method: str, code: str) -> None:
-        """A call was turned away before it began: no token, a limit, shutting down."""
         ...
 
     def received(self, method: str, count: int) -> None:
@@ -79,9 +75,6 @@ class Silent:
     def ended(self, method: str, code: str, seconds: float) -> None:
         """See `Observer`."""
 
-    def refused(self, method: str, code: str) -> None:
-        """See `Observer`."""
-
     def received(self, method: str, count: int) -> None:
         """See `Observer`."""
 
@@ -96,3 +89,46 @@ class Silent:
 
     def jobs(self, states: Mapping[str, int]) -> None:
         """See `Observer`."""
+
+
+class Several:
+    """Several observers as one."""
+
+    def __init__(self, observers: Sequence[Observer]) -> None:
+        """Bind the observers."""
+        self._observers = tuple(observers)
+
+    def began(self, method: str) -> None:
+        """See `Observer`."""
+        for observer in self._observers:
+            observer.began(method)
+
+    def ended(self, method: str, code: str, seconds: float) -> None:
+        """See `Observer`."""
+        for observer in self._observers:
+            observer.ended(method, code, seconds)
+
+    def received(self, method: str, count: int) -> None:
+        """See `Observer`."""
+        for observer in self._observers:
+            observer.received(method, count)
+
+    def sent(self, method: str, count: int) -> None:
+        """See `Observer`."""
+        for observer in self._observers:
+            observer.sent(method, count)
+
+    def waiting(self, model: str, slots: int) -> None:
+        """See `Observer`."""
+        for observer in self._observers:
+            observer.waiting(model, slots)
+
+    def passed(self, done: Pass) -> None:
+        """See `Observer`."""
+        for observer in self._observers:
+            observer.passed(done)
+
+    def jobs(self, states: Mapping[str, int]) -> None:
+        """See `Observer`."""
+        for observer in self._observers:
+            observer.jobs(states)
