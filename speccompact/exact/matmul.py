@@ -2,7 +2,9 @@
 
 `torch._int_mm` uses the int8 units of CPU and GPU. On a CPU it lays the weights out anew in every call, so a model
 that stays in memory is packed once, for oneDNN's linear operator; that returns float32, which carries the integers
-exactly as long as sums stay below 2**24 - the converter's bounds say whether they do.
+exactly as long as sums stay below 2**24 - the converter's bounds say whether they do. The operator takes signed input,
+or unsigned input with a zero point; on some CPUs only one of the two is vectorised, and the other a thousand times
+slower, so both are timed once on a small product.
 
 Some older CPUs have only 8-bit multiply-add instructions that saturate at 16 bits. Both ways are therefore tried once
 on extreme values; where neither is exact, float32 carries the integers through an ordinary product: of at most 1,024
@@ -10,6 +12,8 @@ products of magnitude <= 127**2 every partial sum is an integer below 2**24, in 
 """
 
 import functools
+import math
+import timeit
 from collections.abc import Callable
 
 import torch
@@ -19,6 +23,9 @@ CARRIER_LIMIT = 1 << 24
 """Integers up to this magnitude are exact in float32."""
 
 _CARRIER_INNER = 1024
+_ZERO_POINT = 128
+_WIDEST = 1536
+"""Inner size of the trials: with a zero point, sums on the way then pass 2**24."""
 _CUDA_MIN_ROWS = 32
 _CUDA_MULTIPLE = 8
 """`_int_mm` on CUDA wants more than 16 rows, and an inner and an outer size that are multiples of 8."""
@@ -34,8 +41,8 @@ def prepare(weight: Tensor, bound: int) -> Product:
         weight: (out, inner) int8.
         bound: largest |sum of products| that any int8 input of magnitude <= 127 can give.
     """
-    if weight.device.type == "cpu" and bound < CARRIER_LIMIT and _packed_is_exact():
-        return _Packed(weight)
+    if weight.device.type == "cpu" and bound < CARRIER_LIMIT and (packing := _packing()):
+        return packing(weight)
     return functools.partial(int_matmul, weight=weight)
 
 
@@ -106,15 +113,38 @@ class _Packed:
 
     def __call__(self, x: Tensor) -> Tensor:
         """Product with (rows, inner) int8, as float32."""
+        return self._product(x, 0)
+
+    def _product(self, x: Tensor, zero_point: int) -> Tensor:
         product: Tensor = torch.ops.onednn.qlinear_pointwise(
-            x, 1, 0, self._packed, self._ones, self._zeros, None, 1, 0, torch.float32, "none", [], ""
+            x, 1, zero_point, self._packed, self._ones, self._zeros, None, 1, 0, torch.float32, "none", [], ""
         )
         return product
 
 
+class _PackedShifted(_Packed):
+    """The same for CPUs that multiply unsigned by signed: the input goes in with 128 added, as the zero point says."""
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Product with (rows, inner) int8, as float32."""
+        return self._product(x.view(torch.uint8).bitwise_xor(_ZERO_POINT), _ZERO_POINT)
+
+
 @functools.cache
-def _packed_is_exact() -> bool:
-    return _keeps_extremes(lambda x, weight: _Packed(weight)(x))
+def _packing() -> type[_Packed] | None:
+    """Return the fastest packing that is exact on this CPU."""
+    ways = sorted((_Packed, _PackedShifted), key=_seconds)
+    return next((way for way in ways if _keeps_extremes(lambda x, weight: way(weight)(x))), None)  # noqa: B023
+
+
+def _seconds(way: type[_Packed]) -> float:
+    """Return the time of a small product, infinite where there is none."""
+    x, weight = torch.ones(8, 576, dtype=torch.int8), torch.ones(64, 576, dtype=torch.int8)
+    try:
+        product = way(weight)
+        return min(timeit.repeat(lambda: product(x), number=1, repeat=5))
+    except (RuntimeError, AttributeError):
+        return math.inf
 
 
 @functools.cache
@@ -131,9 +161,10 @@ def _keeps_extremes(product: Callable[[Tensor, Tensor], Tensor]) -> bool:
 
 
 def _is_exact(product: Callable[[Tensor, Tensor], Tensor], rows: int) -> bool:
-    x = torch.full((rows, 576), 127, dtype=torch.int8)
+    x = torch.full((rows, _WIDEST), 127, dtype=torch.int8)
     x[:, ::3] = -127
-    weight = torch.full((64, 576), 127, dtype=torch.int8)
+    weight = torch.full((64, _WIDEST), 127, dtype=torch.int8)
     weight[1::2] = -127
+    weight[:, 0] = 1  # odd sums: what is rounded on the way, with or without a zero point, shows
     wanted = (x[:1].to(torch.int64) @ weight.t().to(torch.int64)).expand(rows, -1)
     return torch.equal(product(x, weight).to(torch.int64), wanted)

@@ -103,3 +103,27 @@ def test_products_that_are_not_exact_are_found_out() -> None:
     assert matmul._keeps_extremes(wanted)
     for product in (saturating, wrong_for_single_rows, missing):
         assert not matmul._keeps_extremes(product)
+
+
+@pytest.mark.parametrize("way", [matmul._Packed, matmul._PackedShifted])
+@pytest.mark.parametrize("rows", [1, 2, 17, 64])
+def test_packed_weights_are_exact_where_they_are_used(way: type[matmul._Packed], rows: int) -> None:
+    if not matmul._keeps_extremes(lambda x, weight: way(weight)(x)):
+        pytest.skip("not exact on this CPU, and not used")
+    x = hostile_rows(576, 127, torch.int8, seed=1)[-rows:]
+    weight = hostile_rows(576, 127, torch.int8, seed=2)
+    assert torch.equal(way(weight)(x).to(torch.int64), wanted(x, weight))
+
+
+@pytest.mark.parametrize("slow", [matmul._Packed, matmul._PackedShifted])
+def test_the_faster_packing_is_taken(slow: type[matmul._Packed], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matmul, "_seconds", lambda way: float(way is slow))
+    monkeypatch.setattr(matmul, "_keeps_extremes", lambda product: True)
+    found = matmul._packing.__wrapped__()
+    assert found is not slow
+    assert found in (matmul._Packed, matmul._PackedShifted)
+
+
+def test_a_packing_that_is_not_exact_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matmul, "_keeps_extremes", lambda product: False)
+    assert matmul._packing.__wrapped__() is None
