@@ -117,7 +117,7 @@ def test_packed_weights_are_exact_where_they_are_used(way: type[matmul._Packed],
 
 @pytest.mark.parametrize("slow", [matmul._Packed, matmul._PackedShifted])
 def test_the_faster_packing_is_taken(slow: type[matmul._Packed], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matmul, "_seconds", lambda way: float(way is slow))
+    monkeypatch.setattr(matmul, "_nanoseconds", lambda way: int(way is slow))
     monkeypatch.setattr(matmul, "_keeps_extremes", lambda product: True)
     found = matmul._packing.__wrapped__()
     assert found is not slow
