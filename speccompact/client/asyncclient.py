@@ -5,7 +5,8 @@ from types import TracebackType
 from typing import Self
 
 from speccompact.client import plans
-from speccompact.client.asynccalls import AsyncCalls, Sink
+from speccompact.client.asyncbridge import Sink
+from speccompact.client.asynccalls import AsyncCalls
 from speccompact.client.asyncjobs import AsyncJobs
 from speccompact.client.connecting import Connection
 from speccompact.client.conversion import Priority
@@ -31,13 +32,14 @@ class AsyncClient:
     Args:
         connection: where the service is, and who calls.
         retry: what is tried again, and how often.
+        streams: streams at once, at most, for each has a thread; others wait for one to end.
 
     Attributes:
         jobs: work on files of the server.
     """
 
-    def __init__(self, connection: Connection, retry: RetryPolicy = _POLICY) -> None:
-        self._calls = AsyncCalls(connection, retry)
+    def __init__(self, connection: Connection, retry: RetryPolicy = _POLICY, streams: int = 64) -> None:
+        self._calls = AsyncCalls(connection, retry, streams)
         self._stub = CompressionServiceStub(self._calls.channel)
         self.jobs = AsyncJobs(self._calls)
 
@@ -51,7 +53,7 @@ class AsyncClient:
 
     async def close(self) -> None:
         """End all calls and close the connection."""
-        await self._calls.channel.close()
+        await self._calls.close()
 
     async def compress(
         self, content: bytes, *, level: int = DEFAULT_LEVEL, model: str = "", timeout: float | None = None
@@ -97,7 +99,7 @@ class AsyncClient:
             priority=priority,
             progress=progress,
         )
-        return await self._calls.stream(self._stub.Compress, plan, source, sink, timeout)
+        return await self._calls.stream(self._calls.stub.Compress, plan, source, sink, timeout)
 
     async def decompress_stream(
         self,
@@ -125,7 +127,7 @@ class AsyncClient:
         plan = plans.decompress_plan(
             max_output=max_output, byte_range=byte_range, salvage=salvage, priority=priority, progress=progress
         )
-        return await self._calls.stream(self._stub.Decompress, plan, source, sink, timeout)
+        return await self._calls.stream(self._calls.stub.Decompress, plan, source, sink, timeout)
 
     async def compress_text(
         self,
@@ -166,7 +168,9 @@ class AsyncClient:
     async def inspect(self, archive: bytes | AsyncIterable[bytes], *, timeout: float | None = None) -> FileInfo:
         """Return what an archive says about itself. Raises FormatError where its structure is damaged."""
         source = _once(archive) if isinstance(archive, bytes) else archive
-        return plans.inspected(*await self._calls.upload(self._stub.Inspect, plans.inspect_plan(), source, timeout))
+        return plans.inspected(
+            *await self._calls.upload(self._calls.stub.Inspect, plans.inspect_plan(), source, timeout)
+        )
 
     async def models(self, *, timeout: float | None = None) -> list[pb.Model]:
         """Return the models that the service offers."""

@@ -1,10 +1,8 @@
 """Input in pieces, of which the first ones are kept for as long as a call may have to be repeated."""
 
-import asyncio
 import errno
 import threading
-from collections.abc import AsyncGenerator, AsyncIterable
-from typing import BinaryIO, cast
+from typing import Protocol, cast
 
 PIECE_BYTES = 60 << 10
 """Bytes of one message, at most: below the smallest message limit that a service can be configured to."""
@@ -46,10 +44,18 @@ class ReplayLog:
         self._kept = []
 
 
+class Readable(Protocol):
+    """What can be read like a file."""
+
+    def read(self, size: int, /) -> bytes | None:
+        """Return at most `size` bytes; empty at the end, None where there are none yet."""
+        ...
+
+
 class StreamPieces:
     """The rest of a binary stream. Threads of several tries may ask at once: what one has read, the others get, too."""
 
-    def __init__(self, stream: BinaryIO) -> None:
+    def __init__(self, stream: Readable) -> None:
         self.log = ReplayLog()
         # a pipe gives what it has, without waiting for more
         self._read = getattr(stream, "read1", stream.read)
@@ -69,40 +75,3 @@ class StreamPieces:
             if read is None:
                 raise BlockingIOError(errno.EAGAIN, "the input is in non-blocking mode and has nothing to read yet")
             return self.log.add(read)
-
-
-class AsyncPieces:
-    """Everything that an asynchronous iterable of bytes gives, cut to pieces."""
-
-    def __init__(self, source: AsyncIterable[bytes]) -> None:
-        self.log = ReplayLog()
-        self._pieces = _cut(source)
-        self._reading: asyncio.Future[bytes] | None = None
-
-    async def piece(self, index: int) -> bytes:
-        """Return a piece; empty at the end. A try that is cancelled while it waits loses nothing for the next one."""
-        while (known := self.log.get(index)) is None:
-            if self._reading is None:
-                self._reading = asyncio.ensure_future(self._next())
-            reading = self._reading
-            await asyncio.shield(reading)
-            if self._reading is reading:
-                self._reading = None
-                return self.log.add(reading.result())
-        return known
-
-    async def aclose(self) -> None:
-        """Read no more, and let the source end."""
-        if self._reading is not None:
-            self._reading.cancel()
-            await asyncio.wait([self._reading])
-        await self._pieces.aclose()
-
-    async def _next(self) -> bytes:
-        return await anext(self._pieces, b"")
-
-
-async def _cut(source: AsyncIterable[bytes]) -> AsyncGenerator[bytes, None]:
-    async for data in source:
-        for start in range(0, len(data), PIECE_BYTES):
-            yield data[start : start + PIECE_BYTES]

@@ -10,13 +10,19 @@ import grpc
 from speccompact.client.connecting import Connection, call_metadata, open_channel
 from speccompact.client.exchanges import Exchange, Plan, Request
 from speccompact.client.faults import Fault, read_fault
-from speccompact.client.replaying import StreamPieces
+from speccompact.client.replaying import Readable, StreamPieces
 from speccompact.client.retrying import Retries, RetryPolicy
 from speccompact.container.writing import write_all
+from speccompact.errors import ServiceError
 from speccompact.streams.summary import Summary
 
 Sent = TypeVar("Sent")
 Got = TypeVar("Got")
+Began = Callable[[grpc.Call], None]
+
+
+def _unwatched(_call: grpc.Call) -> None:
+    """Take no notice of a call: no other thread will cancel it."""
 
 
 class Calls:
@@ -47,17 +53,21 @@ class Calls:
         self,
         method: "grpc.StreamUnaryMultiCallable[Request, Got]",
         plan: Plan[Request],
-        source: BinaryIO,
+        source: Readable,
         timeout: float | None,
+        began: Began = _unwatched,
     ) -> tuple[Got, Exchange[Request]]:
-        """Send a stream and return the one answer, with what was sent."""
+        """Send a stream and return the one answer, with what was sent. `began` as in `stream`."""
         pieces = StreamPieces(source)
 
         def attempt(left: float | None) -> tuple[Got, Exchange[Request]]:
-            with _exchange(plan) as exchange:
-                requests = _requests(exchange, plan, pieces, lambda: None)
+            with _exchange(plan) as exchange, _cancelling() as cancelling:
+                requests = _requests(exchange, plan, pieces, cancelling.cancel)
+                call = method.future(requests, timeout=left, metadata=call_metadata(self._connection))
+                cancelling.call = call
+                began(call)
                 with _failing(exchange):
-                    return method(requests, timeout=left, metadata=call_metadata(self._connection)), exchange
+                    return call.result(), exchange
 
         return self._repeat(timeout, attempt, lambda: pieces.log.replayable)
 
@@ -65,11 +75,16 @@ class Calls:
         self,
         method: "grpc.StreamStreamMultiCallable[Request, Any]",
         plan: Plan[Request],
-        source: BinaryIO,
+        source: Readable,
         target: BinaryIO,
         timeout: float | None,
+        began: Began = _unwatched,
     ) -> Summary:
-        """Send a stream, write what comes back, and return the totals once all of it is there and checked."""
+        """Send a stream, write what comes back, and return the totals once all of it is there and checked.
+
+        Args:
+            began: is told each call that is made, so that another thread can cancel it.
+        """
         pieces = StreamPieces(source)
 
         def attempt(left: float | None) -> Summary:
@@ -77,6 +92,7 @@ class Calls:
                 requests = _requests(exchange, plan, pieces, cancelling.cancel)
                 call = method(requests, timeout=left, metadata=call_metadata(self._connection))
                 cancelling.call = call
+                began(call)
                 with _failing(exchange):
                     for answer in call:
                         data = exchange.receive(answer)
@@ -180,9 +196,11 @@ def _failing(exchange: Exchange[Any]) -> Iterator[None]:
     """Raise what has happened on the sending side, in place of what the call says about it."""
     try:
         yield
-    except grpc.RpcError:
+    except (grpc.RpcError, grpc.FutureCancelledError) as error:
         if exchange.failure is not None:
             raise exchange.failure from None
+        if isinstance(error, grpc.FutureCancelledError):
+            raise ServiceError("the call was given up") from None
         raise
     if exchange.failure is not None:
         raise exchange.failure
