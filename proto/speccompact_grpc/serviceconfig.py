@@ -10,7 +10,6 @@ import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields
-from pathlib import Path
 from typing import Any
 
 from speccompact.errors import ArgumentError
@@ -52,9 +51,12 @@ class ServiceConfig:
     max_text_bytes: int = _setting(1 << 20, "Longest content of CompressText, DecompressText and CompressMany.", 1)
     max_call_bytes: int = _setting(1 << 30, "Content of one stream, in or out; 0 for any amount.", 0)
     max_call_seconds: float = _setting(3600.0, "Longest time of a call that sets no deadline; 0 for any time.", 0)
+    idle_seconds: float = _setting(300.0, "How long a caller is waited for to send or to read; 0 for ever.", 0)
     drain_seconds: float = _setting(30.0, "How long running calls may go on after SIGTERM.", 0)
     jobs: str = _setting("", "SQLite file of archive jobs; without one, jobs are refused.")
-    jobs_roots: tuple[str, ...] = _setting((), "Folders for jobs, each as NAME=FOLDER; a job's paths begin with NAME.")
+    jobs_roots: tuple[str, ...] = _setting(
+        (), "Folders that jobs may use, as NAME=FOLDER or FOLDER; paths of jobs begin with NAME."
+    )
     jobs_workers: int = _setting(1, "Jobs that run at once.", 1)
     metrics: str = _setting("", "HOST:PORT of Prometheus metrics over HTTP.")
     web: str = _setting("", "HOST:PORT of the page for people, over HTTP.")
@@ -75,23 +77,6 @@ class ServiceConfig:
             raise ArgumentError("tls_client_ca needs tls_certificate and tls_key")
         if self.jobs and not self.jobs_roots:
             raise ArgumentError("jobs_roots is empty; name the folders that jobs may read and write")
-        self.roots()
-
-    def roots(self) -> dict[str, Path]:
-        """Return the folders that jobs may use, by name.
-
-        Raises:
-            ArgumentError: an entry is not NAME=FOLDER, or a name is there twice.
-        """
-        found: dict[str, Path] = {}
-        for entry in self.jobs_roots:
-            name, equals, folder = entry.partition("=")
-            if not (name and equals and folder) or "/" in name:
-                raise ArgumentError(f'jobs_roots has "{entry}"; give each folder as NAME=FOLDER')
-            if name in found:
-                raise ArgumentError(f"jobs_roots has the name {name} twice")
-            found[name] = Path(folder)
-        return found
 
 
 SETTINGS: Mapping[str, "Field[Any]"] = {setting.name: setting for setting in fields(ServiceConfig)}

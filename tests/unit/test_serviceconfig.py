@@ -55,7 +55,6 @@ def test_the_environment_can_name_the_file_and_hold_every_type(tmp_path: Path) -
         ('tls_key = "key.pem"', "belong together"),
         ('tls_client_ca = "ca.pem"', "needs tls_certificate"),
         ('jobs = "jobs.sqlite"', "jobs_roots is empty"),
-        ('jobs = "jobs.sqlite"\njobs_roots = ["/srv"]', "NAME=FOLDER"),
     ],
 )
 def test_mistakes_in_the_file_are_told(tmp_path: Path, text: str, said: str) -> None:
@@ -76,13 +75,6 @@ def test_mistakes_in_the_file_are_told(tmp_path: Path, text: str, said: str) -> 
 def test_mistakes_in_the_environment_are_told(variable: str, text: str, said: str) -> None:
     with pytest.raises(ArgumentError, match=said):
         load_config(None, {f"SPECCOMPACT_SERVE_{variable}": text}, {})
-
-
-def test_folders_of_jobs_have_names() -> None:
-    config = ServiceConfig(jobs="jobs.sqlite", jobs_roots=("in=/srv/in", "out=/srv/a=b"))
-    assert config.roots() == {"in": Path("/srv/in"), "out": Path("/srv/a=b")}
-    with pytest.raises(ArgumentError, match="twice"):
-        ServiceConfig(jobs="jobs.sqlite", jobs_roots=("in=/a", "in=/b"))
 
 
 def test_every_setting_says_what_it_is() -> None:
