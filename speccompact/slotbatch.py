@@ -68,11 +68,31 @@ class DecodedSlot:
 Result = EncodedSlot | DecodedSlot | DamagedError
 
 
+@dataclass(frozen=True, slots=True)
+class PassReport:
+    """One pass in numbers.
+
+    Attributes:
+        slots: that took part.
+        encoded: symbols settled in slots that are encoded.
+        decoding: slots that are decoded.
+        decoded: symbols settled in those: one each, and the drafted ones that were right.
+        drafted: symbols that were proposed.
+    """
+
+    slots: int = 0
+    encoded: int = 0
+    decoding: int = 0
+    decoded: int = 0
+    drafted: int = 0
+
+
 class SlotBatch:
     """A running batch of slots on one target. Not safe for use from several threads at once.
 
     Attributes:
         passes: target passes so far, counted once for each slot that took part.
+        report: the last pass in numbers.
     """
 
     def __init__(
@@ -110,6 +130,7 @@ class SlotBatch:
         self._finished: dict[int, Result] = {}
         self._decoded = 0
         self.passes = 0
+        self.report = PassReport()
 
     @property
     def free(self) -> int:
@@ -166,10 +187,12 @@ class SlotBatch:
             for cohort, cost in costs:
                 cohort.cost += cost
         self._learn(decoding)
-        settled = 0
         for work in ready:
             work.cohort.settled += work.settled - work.before
-            settled += work.settled - work.before
+        settled = sum(work.settled - work.before for work in ready)
+        decoded = sum(work.settled - work.before for work in decoding)
+        drafted = sum(len(work.draft) for work in decoding)
+        self.report = PassReport(len(ready), settled - decoded, len(decoding), decoded, drafted)
         for work in [work for work in ready if not work.left]:
             self._finished[work.ticket] = self._finish(work)
             self._leave(work)

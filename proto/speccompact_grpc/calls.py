@@ -2,7 +2,6 @@
 
 import threading
 import time
-from collections.abc import Callable
 
 from speccompact_grpc.callers import NORMAL
 
@@ -54,8 +53,6 @@ class Call:
         self.caller, self.priority, self.deadline, self.patient = caller, priority, deadline, patient
         self.queue_s = 0.0
         self._cancelled = threading.Event()
-        self._lock = threading.Lock()
-        self._listeners: list[Callable[[], None]] = []
 
     @property
     def cancelled(self) -> bool:
@@ -64,19 +61,7 @@ class Call:
 
     def cancel(self) -> None:
         """Let nothing more be done for it."""
-        with self._lock:
-            self._cancelled.set()
-            listeners = list(self._listeners)
-        for listener in listeners:
-            listener()
-
-    def on_cancel(self, listener: Callable[[], None]) -> None:
-        """Have something called, from any thread, when the call is cancelled; at once if it is already."""
-        with self._lock:
-            self._listeners.append(listener)
-            cancelled = self.cancelled
-        if cancelled:
-            listener()
+        self._cancelled.set()
 
     def failure(self, now: float | None = None) -> CallEnded | None:
         """Return why the call cannot go on, or None while it can.
