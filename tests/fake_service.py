@@ -141,7 +141,8 @@ class FakeService(pb_grpc.CompressionServiceServicer, pb_grpc.JobServiceServicer
 
     def ListModels(self, request: pb.ListModelsRequest, context: Any) -> pb.ListModelsResponse:
         self._begin("ListModels", context)
-        return pb.ListModelsResponse(models=[pb.Model(name="fake", digest="66616b65", is_default=True)])
+        digest = self.engines.codec.target.digest.hex()
+        return pb.ListModelsResponse(models=[pb.Model(name="fake", digest=digest, is_default=True)])
 
     def SubmitJob(self, request: pb.SubmitJobRequest, context: Any) -> pb.SubmitJobResponse:
         key = request.idempotency_key

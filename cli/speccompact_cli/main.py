@@ -20,7 +20,9 @@ _COMMANDS = {
     "compress": ("compress_cmd", "Compress files to FILE.spc."),
     "decompress": ("decompress_cmd", "Decompress FILE.spc."),
     "inspect": ("inspect_cmd", "Show what a compressed file holds, without decoding it."),
+    "jobs": ("jobs_cmd", "Let a service work on files of its own machine."),
     "models": ("models_cmd", "List, fetch, convert, move and remove models."),
+    "serve": ("serve_cmd", "Serve compression over gRPC."),
     "train": ("train_cmd", "Tune a model on text of your own."),
     "verify": ("verify_cmd", "Decode and check, without writing anything."),
 }

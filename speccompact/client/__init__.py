@@ -18,6 +18,13 @@ if TYPE_CHECKING:
     from speccompact.client.asyncclient import AsyncClient as AsyncClient
     from speccompact.client.connecting import Connection as Connection
     from speccompact.client.conversion import Priority as Priority
+    from speccompact.client.jobviews import JOB_STATES as JOB_STATES
+    from speccompact.client.jobviews import job_ended as job_ended
+    from speccompact.client.jobviews import job_error as job_error
+    from speccompact.client.jobviews import job_json as job_json
+    from speccompact.client.jobviews import job_spec as job_spec
+    from speccompact.client.jobviews import job_state as job_state
+    from speccompact.client.jobviews import job_work as job_work
     from speccompact.client.retrying import RetryPolicy as RetryPolicy
     from speccompact.client.syncclient import Client as Client
 
@@ -25,8 +32,15 @@ _HOMES = {
     "AsyncClient": "asyncclient",
     "Client": "syncclient",
     "Connection": "connecting",
+    "JOB_STATES": "jobviews",
     "Priority": "conversion",
     "RetryPolicy": "retrying",
+    "job_ended": "jobviews",
+    "job_error": "jobviews",
+    "job_json": "jobviews",
+    "job_spec": "jobviews",
+    "job_state": "jobviews",
+    "job_work": "jobviews",
 }
 
 __all__ = sorted(_HOMES)
