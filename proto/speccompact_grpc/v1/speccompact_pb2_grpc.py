@@ -79,9 +79,8 @@ class CompressionServiceServicer:
     def Compress(self, request_iterator, context):
         """Compresses a stream of content. The first message holds `start`, all others `data`; half-closing ends the content.
         The answer is a stream of `data`, which make up the archive when joined, and one last `summary`. Output starts
-        before the last input for texts longer than one frame (64 slots at most). Flow control works in both directions: a
-        caller that does not read is not read from. A caller that never pauses to read may deadlock itself: read while
-        writing.
+        when 8 MiB have come, or the end: how the first frame is cut depends on as much. Flow control works in both
+        directions: a caller that does not read is not read from. Read while writing.
         Errors: INVALID_ARGUMENT, NOT_FOUND (model), RESOURCE_EXHAUSTED (queue full before any output, or more content than
         the service takes in a call), DEADLINE_EXCEEDED, CANCELLED, UNAVAILABLE. Repeat only before the first output.
         """
