@@ -14,7 +14,7 @@ from typing import Any
 
 from speccompact.errors import ArgumentError
 from speccompact.modelstore.registry import DEFAULT_MODEL
-from speccompact.options import DEFAULT_DRAFTER
+from speccompact.options import DEFAULT_DRAFTER, DrafterName
 
 ENVIRONMENT_PREFIX = "SPECCOMPACT_SERVE_"
 
@@ -42,9 +42,9 @@ class ServiceConfig:
     models: tuple[str, ...] = _setting((DEFAULT_MODEL,), "Models that are loaded at start, by name or digest.")
     threads: int = _setting(0, "CPU threads of the target passes; 0 means all.", 0)
     device: str = _setting("cpu", "cpu or cuda[:N].")
-    drafter: str = _setting(DEFAULT_DRAFTER, "What proposes tokens while decompressing.")
+    drafter: DrafterName = _setting(DEFAULT_DRAFTER, "What proposes tokens while decompressing.")
     drafter_file: str = _setting("", "Its weights, or the name of a model; empty for those that ship.")
-    places: int = _setting(64, "Slots of all callers that share a target pass, for each model.", 1)
+    places: int = _setting(128, "Slots of all callers that share a target pass of a model; 128 at least.", 128)
     queue_slots: int = _setting(4096, "Slots that may wait for a place; calls beyond are refused.", 1)
     calls: int = _setting(256, "Calls at once; each has a thread.", 1)
     max_message_bytes: int = _setting(4 << 20, "Longest message in or out.", 1 << 16)

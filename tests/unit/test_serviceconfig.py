@@ -15,17 +15,17 @@ def written(path: Path, text: str) -> str:
 
 
 def test_flags_count_before_the_environment_the_file_and_the_default(tmp_path: Path) -> None:
-    file = written(tmp_path, 'places = 1\nqueue_slots = 1\ncalls = 1\nmodels = ["a", "b"]\ndrain_seconds = 3\n')
-    environment = {"SPECCOMPACT_SERVE_PLACES": "2", "SPECCOMPACT_SERVE_QUEUE_SLOTS": "2", "PATH": "/bin"}
-    config = load_config(file, environment, {"places": 3, "queue_slots": None})
-    assert (config.places, config.queue_slots, config.calls) == (3, 2, 1)
+    file = written(tmp_path, 'places = 201\nqueue_slots = 1\ncalls = 1\nmodels = ["a", "b"]\ndrain_seconds = 3\n')
+    environment = {"SPECCOMPACT_SERVE_PLACES": "202", "SPECCOMPACT_SERVE_QUEUE_SLOTS": "2", "PATH": "/bin"}
+    config = load_config(file, environment, {"places": 203, "queue_slots": None})
+    assert (config.places, config.queue_slots, config.calls) == (203, 2, 1)
     assert config.models == ("a", "b")
     assert config.drain_seconds == 3.0
     assert config.listen == ServiceConfig().listen
 
 
 def test_the_environment_can_name_the_file_and_hold_every_type(tmp_path: Path) -> None:
-    file = written(tmp_path, "places = 7\n")
+    file = written(tmp_path, "places = 207\n")
     config = load_config(
         None,
         {
@@ -37,7 +37,7 @@ def test_the_environment_can_name_the_file_and_hold_every_type(tmp_path: Path) -
         },
         {},
     )
-    assert (config.places, config.models, config.reflection) == (7, ("one", "two"), False)
+    assert (config.places, config.models, config.reflection) == (207, ("one", "two"), False)
     assert (config.drain_seconds, config.listen) == (0.5, "[::1]:0")
 
 
@@ -49,7 +49,7 @@ def test_the_environment_can_name_the_file_and_hold_every_type(tmp_path: Path) -
         ('models = "a"', "models in service.toml is 'a'; give a list of texts"),
         ("models = [1]", "give a list of texts"),
         ("places = ", "service.toml is no TOML"),
-        ("places = 0", "places is 0; choose 1 or more"),
+        ("places = 0", "places is 0; choose 128 or more"),
         ("max_call_seconds = nan", "max_call_seconds is nan"),
         ('log_level = "loud"', "log_level"),
         ('tls_key = "key.pem"', "belong together"),
