@@ -16,9 +16,11 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, Protocol, TypeAlias
 
 import grpc
+from google.protobuf.message import DecodeError
 
 from speccompact_grpc.callers import ANONYMOUS, Caller, CallIdentity, serve_as
 from speccompact_grpc.refusals import Refusal
@@ -28,6 +30,7 @@ REQUEST_ID: Final = "x-request-id"
 
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _UNTOUCHED: Final = "/grpc.health.v1.Health/"
+_UNREADABLE: Final = object()
 _Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 _LOG = logging.getLogger("speccompact.service")
 
@@ -157,7 +160,7 @@ class _Around:
         make, behaviour = makers[bool(inner.request_streaming), bool(inner.response_streaming)]
         made: _Handler = make(
             behaviour,
-            request_deserializer=inner.request_deserializer,
+            request_deserializer=partial(_read, inner.request_deserializer),
             response_serializer=inner.response_serializer,
         )
         return made
@@ -205,6 +208,8 @@ class _Around:
             yield message
 
     def _note_received(self, call: ServedCall, message: Any) -> None:
+        if message is _UNREADABLE:
+            raise Refusal(grpc.StatusCode.INVALID_ARGUMENT, "MESSAGE", "a message is not one of this method")
         size = message.ByteSize()
         call.received += size
         for stage in self._stages:
@@ -245,6 +250,14 @@ class _Around:
             call.code = grpc.StatusCode.CANCELLED.name if call.cut else _outcome(context)
             for stage in reversed(begun):
                 stage.end(call)
+
+
+def _read(deserialize: Callable[[bytes], Any] | None, data: bytes) -> Any:
+    """Return a message, or a stand-in for one that cannot be read: gRPC would call that a fault of the service."""
+    try:
+        return data if deserialize is None else deserialize(data)
+    except DecodeError:
+        return _UNREADABLE
 
 
 def _code(context: grpc.ServicerContext) -> grpc.StatusCode | None:
