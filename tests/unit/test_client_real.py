@@ -3,6 +3,8 @@
 import asyncio
 import io
 import json
+import runpy
+import sys
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -23,6 +25,7 @@ from speccompact.errors import (
 from speccompact_cli.main import run
 from speccompact_grpc.compression import ServiceLimits
 from tests.service_server import SERVED, Served, serving
+from tests.source_tree import ROOT
 from tests.tiny_model import TINY_EXACT, babble
 
 MODEL = str(TINY_EXACT)
@@ -161,3 +164,16 @@ def test_the_command_line(
     assert "tokens per pass" in capsys.readouterr().err
     assert run(["inspect", "--json", remote, "text.spc"]) == 0
     assert json.loads(capsys.readouterr().out)["content_bytes"] == len(TEXTS[0])
+
+
+def test_the_sample_runs(
+    served: Served, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    script = ROOT / "samples" / "many_texts.py"
+    (tmp_path / "text").write_bytes(b"\n\n".join(text[:400] for text in TEXTS))
+    monkeypatch.setattr(sys, "argv", [str(script), served.address, str(tmp_path / "text")])
+    runpy.run_path(str(script), run_name="__main__")
+    assert capsys.readouterr().out.startswith("8 texts of 1994 bytes became ")
+    monkeypatch.setattr(sys, "argv", [str(script), "nowhere"])
+    with pytest.raises(SystemExit, match="give HOST:PORT"):
+        runpy.run_path(str(script), run_name="__main__")
