@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from speccompact.errors import LimitError
+from speccompact.errors import ArgumentError, LimitError
 from speccompact.modelstore.loading import Target
 from speccompact.options import Options
 from speccompact.parallel import Workers
@@ -18,8 +18,12 @@ from speccompact.slotbatch import SlotBatch
 from speccompact.speculative.drafting import Drafting
 from speccompact_grpc.calls import Draining, QueueFull
 from speccompact_grpc.fairness import FairQueue
+from speccompact_grpc.grouproom import GroupRoom
 from speccompact_grpc.observing import Observer, Pass, Silent
 from speccompact_grpc.orders import Order
+
+GROUP_BYTES = 4 << 30
+"""Bytes that the memories of all groups take together, about; address space, of which short texts touch little."""
 
 _LEAST_RETRY_S, _MOST_RETRY_S = 0.25, 60.0
 _RECENT = 1 / 16
@@ -32,6 +36,7 @@ class Pool:
     Attributes:
         target: the model.
         places: slots that take part in a pass, at most.
+        room: for the memories of groups.
     """
 
     def __init__(
@@ -42,6 +47,7 @@ class Pool:
         queue_slots: int = 4096,
         drafting: Callable[[Workers], Drafting] | None = None,
         observer: Observer | None = None,
+        room: GroupRoom | None = None,
     ) -> None:
         """Start the thread; it takes memory as slots come.
 
@@ -51,9 +57,11 @@ class Pool:
             queue_slots: slots that may wait before new calls are refused.
             drafting: makes what drafts while decoding; None for nothing.
             observer: told about every pass, and what waits.
+            room: for the memories of groups, where several pools share it.
         """
         self.target, self.places, self._half = target, places, max(1, places // 2)
-        self._options, self._queue_slots = options, queue_slots
+        self.room = room or GroupRoom(GROUP_BYTES)
+        self._queue_slots = queue_slots
         self._workers, self._observer = Workers(options.threads), observer or Silent()
         self._drafting = drafting(self._workers) if drafting else None
         self._plain: FairQueue[Order] = FairQueue()
@@ -61,7 +69,7 @@ class Pool:
         self._active: list[Order] = []
         self._rate = 0.0
         self._closing = False
-        self._batch = self._fresh()
+        self._batch = SlotBatch(target, options, self._workers, places, target.positions, self._drafting)
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._serve, name=f"pool {target.name}", daemon=True)
         self._thread.start()
@@ -76,9 +84,12 @@ class Pool:
 
         Raises:
             CallEnded: the call is over, the queue is full, or the pool is closing.
+            ArgumentError: a slot is empty, or longer than the model holds.
             LimitError: a frame with a memory has more slots than half of the places.
         """
         call = order.call
+        if not all(1 <= slot.tokens <= self.target.positions for slot in order.slots):
+            raise ArgumentError(f"slots have 1 to {self.target.positions} tokens")
         if order.shared and len(order.slots) > self._half:
             raise LimitError(
                 f"a frame has {len(order.slots)} slots that share a memory; the service takes {self._half}"
@@ -100,9 +111,6 @@ class Pool:
             self._changed.notify_all()
         self._thread.join()
 
-    def _fresh(self) -> SlotBatch:
-        return SlotBatch(self.target, self._options, self._workers, self.places, self.target.positions, self._drafting)
-
     def _waiting(self) -> int:
         return sum(order.waiting for queue in (self._plain, self._frames) for order in queue)
 
@@ -111,23 +119,25 @@ class Pool:
         return min(max(tokens / self._rate if self._rate else 1.0, _LEAST_RETRY_S), _MOST_RETRY_S)
 
     def _serve(self) -> None:
-        while True:
-            with self._changed:
-                self._reap()
-                self._admit()
-                if not self._active:
-                    if self._closing:
-                        return
-                    self._changed.wait()
-                    continue
+        while self._prepare():
             try:
                 self._step()
             except Exception as error:  # whatever it is, threads wait for an answer
                 with self._changed:
                     for order in self._active:
+                        self._batch.drop(order.cohort)
                         self._end(order, error)
                     self._active = []
-                    self._batch = self._fresh()
+
+    def _prepare(self) -> bool:
+        """Let go, give places, and wait until there is something to do; return whether there is."""
+        with self._changed:
+            while True:
+                self._reap()
+                self._admit()
+                if self._active or self._closing:
+                    return bool(self._active)
+                self._changed.wait()
 
     def _reap(self) -> None:
         """Let go of orders whose calls cannot go on."""

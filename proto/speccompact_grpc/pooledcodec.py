@@ -53,8 +53,11 @@ class PooledCodec:
         return self.target.vocabulary.holding(ord("\n"))
 
     def begin_group(self, table_bits: int) -> GroupMemory:
-        """See `SlotCodec`."""
-        return GroupMemory(self.target.transformer.weights, self._line_ends, log2_of_mantissas(), table_bits)
+        """See `SlotCodec`. Raises CallEnded where there is no room, too."""
+        weights, line_ends = self.target.transformer.weights, self._line_ends
+        return self._pool.room.begin(
+            self._call, table_bits, lambda: GroupMemory(weights, line_ends, log2_of_mantissas(), table_bits)
+        )
 
     def try_encode(
         self,

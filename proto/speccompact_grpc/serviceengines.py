@@ -4,17 +4,21 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
+
 from speccompact.errors import ArgumentError, ModelMissingError
 from speccompact.modelstore.loading import load_target
 from speccompact.options import Options
 from speccompact.parallel import Workers
+from speccompact.params import MIN_TABLE_BITS
 from speccompact.speculative.drafters import make_drafting
 from speccompact.speculative.drafting import Drafting
-from speccompact.streams.engine import Engine
+from speccompact.streams.engine import CodedSlot, Engine
 from speccompact.text.tokenizer import Tokenizer
 from speccompact_grpc.calls import Call
+from speccompact_grpc.grouproom import GroupRoom
 from speccompact_grpc.observing import Observer
-from speccompact_grpc.pool import Pool
+from speccompact_grpc.pool import GROUP_BYTES, Pool
 from speccompact_grpc.pooledcodec import PooledCodec
 
 
@@ -66,12 +70,14 @@ class ServedModels:
         if not names:
             raise ArgumentError("models is empty; name at least one")
         served: dict[bytes, ServedModel] = {}
+        room = GroupRoom(GROUP_BYTES)
         for name in names:
             target, tokenizer = load_target(name, options)
             if target.digest in served:
                 continue
             drafting: Callable[[Workers], Drafting] = partial(make_drafting, target.vocabulary, options)
-            pool = Pool(target, options, places, queue_slots, drafting, observer)
+            pool = Pool(target, options, places, queue_slots, drafting, observer, room)
+            _warm(pool)
             served[target.digest] = ServedModel(target.name, pool, tokenizer)
         return cls(list(served.values()))
 
@@ -109,6 +115,16 @@ class ServedModels:
 
     def _digests(self) -> str:
         return ", ".join(model.pool.target.digest[:8].hex() for model in self)
+
+
+def _warm(pool: Pool) -> None:
+    """Encode and decode a few symbols, so that the first caller does not wait for kernels to be compiled."""
+    codec, symbols = PooledCodec(pool, Call("warm-up")), np.arange(4, dtype=np.int32)
+    for shared in (False, True):
+        memory = codec.begin_group(MIN_TABLE_BITS) if shared else None
+        lanes = codec.try_encode([symbols], [0], None, None, memory) or []
+        memory = codec.begin_group(MIN_TABLE_BITS) if shared else None
+        codec.decode([CodedSlot(lane.payload, len(symbols)) for lane in lanes], None, memory)
 
 
 class ServiceEngines:

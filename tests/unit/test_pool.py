@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from speccompact.errors import DamagedError, LimitError
+from speccompact.errors import ArgumentError, DamagedError, LimitError
 from speccompact.memory.group import GroupMemory
 from speccompact.options import Options
 from speccompact.slotbatch import DecodedSlot, SlotBatch
@@ -18,6 +18,7 @@ from speccompact.speculative.drafting import Drafting
 from speccompact.speculative.suffix import SuffixDrafter
 from speccompact.streams.engine import CodedSlot
 from speccompact_grpc.calls import Call, CallEnded, Cancelled, DeadlinePassed, Draining, QueueFull
+from speccompact_grpc.grouproom import GroupRoom
 from speccompact_grpc.observing import Pass, Silent
 from speccompact_grpc.pool import Pool
 from speccompact_grpc.pooledcodec import PooledCodec
@@ -259,6 +260,35 @@ def test_passes_are_told_and_progress_is() -> None:
     assert sum(done.decoding for done in gate.passes) == mine.passes == tokens
     assert {done.places for done in gate.passes} == {8}
     assert np.isfinite([done.seconds for done in gate.passes]).all()
+
+
+def test_memories_wait_for_room() -> None:
+    room = GroupRoom(6 << 20)
+    with pool() as made:
+
+        def begin(call: Call) -> GroupMemory:
+            return room.begin(call, 10, lambda: codec().begin_group(10))
+
+        first = Call()
+        memory = begin(first)
+        with pytest.raises(QueueFull):
+            begin(Call())
+        second = begin(first)  # it has begun
+        hasty = Call(patient=True, deadline=time.monotonic() + 0.1)
+        with pytest.raises(DeadlinePassed):
+            begin(hasty)
+        with ThreadPoolExecutor(1) as threads:
+            waiting = threads.submit(begin, Call(patient=True))
+            del memory, second
+            assert waiting.result(_SECONDS).border == 0
+            del waiting
+        assert PooledCodec(made, Call()).begin_group(10).border == 0
+    assert room.held == made.room.held == 0
+
+
+def test_slots_that_cannot_be_are_refused() -> None:
+    with pool() as made, pytest.raises(ArgumentError, match="2048"):
+        PooledCodec(made, Call()).try_encode([np.zeros(2049, np.int32)], [0], None)
 
 
 def test_ended_calls_have_reasons() -> None:
