@@ -135,7 +135,7 @@ def test_names() -> None:
 
 
 def test_everything_has_a_comment() -> None:
-    places = [(6, n) for n in range(len(described().service))]
+    places: list[tuple[int, ...]] = [(6, n) for n in range(len(described().service))]
     places += [(6, n, 2, m) for n, service in enumerate(described().service) for m in range(len(service.method))]
     for place, message in messages():
         places += [place, *((*place, 2, n) for n in range(len(message.field)))]
