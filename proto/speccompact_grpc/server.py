@@ -4,6 +4,7 @@ import contextlib
 import logging
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -11,7 +12,7 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from speccompact.errors import ArgumentError
+from speccompact.errors import ArgumentError, ServiceError
 from speccompact.modelstore.loading import check_device
 from speccompact.options import Options
 from speccompact_grpc.attendance import Attendance
@@ -20,7 +21,7 @@ from speccompact_grpc.binding import check_binding, join_address
 from speccompact_grpc.callers import Caller
 from speccompact_grpc.calllog import LOGGER, CallLog
 from speccompact_grpc.callnumbers import CallNumbers
-from speccompact_grpc.calls import Call
+from speccompact_grpc.calls import Call, CallEnded
 from speccompact_grpc.compression import CompressionServicer, ServiceLimits
 from speccompact_grpc.failures import refusal
 from speccompact_grpc.interception import Stage, StageInterceptor
@@ -35,7 +36,7 @@ from speccompact_grpc.tokens import Tokens, read_tokens
 from speccompact_grpc.transportsecurity import server_credentials
 from speccompact_grpc.v1 import speccompact_pb2 as pb
 from speccompact_grpc.v1 import speccompact_pb2_grpc as pb_grpc
-from speccompact_grpc.webanalysis import Analysis, analyse
+from speccompact_grpc.webanalysis import Found, analyse, restore
 from speccompact_grpc.webport import WebPort
 
 COMPRESSION: Final = pb.DESCRIPTOR.services_by_name["CompressionService"].full_name
@@ -45,8 +46,9 @@ _SPARE_THREADS: Final = 16
 """Beside those of the calls that are served: what is turned away takes one for a moment."""
 
 _SWEEP_SECONDS: Final = 1.0
-_PAGE_BYTES: Final = 1 << 18
-_PAGE_SECONDS: Final = 120.0
+_PAGE: Final = "Page"
+_PAGE_BYTES: Final = 1 << 16
+_PAGE_SECONDS: Final = 300.0
 _METADATA_BYTES: Final = 1 << 14
 _KEEPALIVE_MS: Final = 60_000
 _LOG = logging.getLogger(LOGGER)
@@ -93,7 +95,7 @@ class Server:
             self.metrics_port = _metrics_port(config, metrics, undo)
             self._models = ServedModels.load(config.models, options, config.places, config.queue_slots, observer)
             undo.callback(self._models.close)
-            self.web_port = self._web_port(load, tokens, undo)
+            self.web_port = self._web_port(load, observer, tokens, undo)
             self._add_services(observer)
             self._closing = undo.pop_all()
         self._over = threading.Event()
@@ -155,17 +157,24 @@ class Server:
         models = [f"{COMPRESSION}/{model.name}" for model in self._models]
         return ["", COMPRESSION, *([JOBS] if self._jobs else []), *models]
 
-    def _web_port(self, load: LiveLoad, tokens: Tokens | None, undo: contextlib.ExitStack) -> int | None:
+    def _web_port(
+        self, load: LiveLoad, observer: Observer, tokens: Tokens | None, undo: contextlib.ExitStack
+    ) -> int | None:
         config, models = self._config, self._models
         if not config.web:
             return None
         host, port = check_binding(config.web, "web", insecure=config.insecure_bind, tls=False)
+        most = min(_PAGE_BYTES, config.max_text_bytes)
 
-        def analysed(content: bytes, level: int, caller: Caller) -> Analysis:
-            call = Call(caller.name, caller.granted(0), time.monotonic() + _PAGE_SECONDS)
-            return analyse(content, level, models.default.name, ServiceEngines(models, call))
+        def analysed(content: bytes, level: int, caller: Caller) -> Found:
+            with _page_call(observer, caller) as call:
+                return analyse(content, level, models.default.name, ServiceEngines(models, call))
 
-        web = WebPort(host, port, analysed, load, tokens, min(_PAGE_BYTES, config.max_text_bytes))
+        def restored(archive: bytes, caller: Caller) -> Found:
+            with _page_call(observer, caller) as call:
+                return restore(archive, most, ServiceEngines(models, call))
+
+        web = WebPort(host, port, analysed, restored, load, tokens, most)
         undo.callback(web.close)
         return web.port
 
@@ -173,6 +182,22 @@ class Server:
         while not self._over.wait(_SWEEP_SECONDS):
             if cut := self._attendance.sweep():
                 _LOG.warning("callers were silent for too long", extra={"fields": {"calls": cut}})
+
+
+@contextlib.contextmanager
+def _page_call(observer: Observer, caller: Caller) -> Iterator[Call]:
+    """Yield a call for the pool, and tell of it as of an RPC named "Page"."""
+    began, code = time.monotonic(), "OK"
+    observer.began(_PAGE)
+    try:
+        yield Call(caller.name, caller.granted(0), began + _PAGE_SECONDS)
+    except Exception as error:
+        code = refusal(error).code.name
+        if isinstance(error, CallEnded):
+            raise ServiceError(str(error)) from error
+        raise
+    finally:
+        observer.ended(_PAGE, code, time.monotonic() - began)
 
 
 def _channel_options(config: ServiceConfig) -> list[tuple[str, int]]:

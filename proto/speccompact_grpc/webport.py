@@ -1,11 +1,12 @@
-"""The page for people, over HTTP: one file that loads nothing from elsewhere, and the two addresses that it asks.
+"""The page for people, over HTTP: one file that loads nothing from elsewhere, and the addresses that it asks.
 
     GET  /             the page
     GET  /api/load     `liveload.Load` as JSON
-    POST /api/analyse  ?level=N, the text as the body: `webanalysis.Analysis` as JSON
+    POST /api/analyse  ?level=N, the text as the body: see `webanalysis.analyse`
+    POST /api/restore  the archive as the body: see `webanalysis.restore`
 
-Errors are JSON, too: {"error": "…"}. Where the service asks for tokens, analysing asks for one; the other two tell
-nothing that belongs to anybody.
+Answers are JSON, and so are errors: {"error": "…"}. Where the service asks for tokens, the last two ask for one; the
+others tell nothing that belongs to anybody.
 """
 
 import base64
@@ -28,17 +29,21 @@ from speccompact_grpc.callers import ANONYMOUS, Caller
 from speccompact_grpc.calllog import LOGGER
 from speccompact_grpc.liveload import LiveLoad
 from speccompact_grpc.tokens import Tokens
-from speccompact_grpc.webanalysis import Analysis
+from speccompact_grpc.webanalysis import Found
 
-_ANALYSES: Final = 2
-"""At once; more are asked to come again."""
+_WORKS: Final = 2
+"""Texts or archives at once; more are asked to come again."""
 
 _CONNECTIONS: Final = 64
 _PATIENCE_SECONDS: Final = 30.0
 _POLL_SECONDS: Final = 0.05  # until an end is noticed
 _LOG = logging.getLogger(LOGGER)
 
-Analyse = Callable[[bytes, int, Caller], Analysis]
+Analyse = Callable[[bytes, int, Caller], Found]
+"""Content, level and caller to what `webanalysis.analyse` finds."""
+
+Restore = Callable[[bytes, Caller], Found]
+"""Archive and caller to what `webanalysis.restore` finds."""
 
 
 class _Refused(Exception):
@@ -53,13 +58,20 @@ class WebPort:
     """The port of the page, answered in threads of its own."""
 
     def __init__(
-        self, host: str, port: int, analyse: Analyse, load: LiveLoad, tokens: Tokens | None, max_bytes: int
+        self,
+        host: str,
+        port: int,
+        analyse: Analyse,
+        restore: Restore,
+        load: LiveLoad,
+        tokens: Tokens | None,
+        max_bytes: int,
     ) -> None:
         """Listen.
 
         Args:
             host, port: where; port 0 takes a free one.
-            analyse: content, level and caller to an analysis.
+            analyse, restore: do the work.
             load: what the service does now.
             tokens: who may analyse; None for everyone.
             max_bytes: longest text.
@@ -67,7 +79,7 @@ class WebPort:
         Raises:
             OSError: the address is taken.
         """
-        self._server = _Server(host, port, analyse, load, tokens, max_bytes)
+        self._server = _Server(host, port, analyse, restore, load, tokens, max_bytes)
         self.port: int = self._server.server_port
         self._thread = threading.Thread(
             target=self._server.serve_forever, args=(_POLL_SECONDS,), name="web", daemon=True
@@ -86,14 +98,22 @@ class _Server(http.server.ThreadingHTTPServer):
     block_on_close = False
 
     def __init__(
-        self, host: str, port: int, analyse: Analyse, load: LiveLoad, tokens: Tokens | None, max_bytes: int
+        self,
+        host: str,
+        port: int,
+        analyse: Analyse,
+        restore: Restore,
+        load: LiveLoad,
+        tokens: Tokens | None,
+        max_bytes: int,
     ) -> None:
         if ":" in host:
             self.address_family = socket.AF_INET6
-        self.host, self.analyse, self.load, self.tokens, self.max_bytes = host, analyse, load, tokens, max_bytes
+        self.host, self.load, self.tokens, self.max_bytes = host, load, tokens, max_bytes
+        self.analyse, self.restore = analyse, restore
         self.page = resources.files("speccompact_grpc").joinpath("page.html").read_bytes()
         self.policy = _policy(self.page.decode("utf-8"))
-        self.analyses = threading.BoundedSemaphore(_ANALYSES)
+        self.works = threading.BoundedSemaphore(_WORKS)
         self.connections = threading.BoundedSemaphore(_CONNECTIONS)
         super().__init__((host, port), _Handler)
 
@@ -130,9 +150,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self._answer_json(HTTPStatus.NOT_FOUND, {"error": "there is nothing here"})
 
     def do_POST(self) -> None:
-        """Analyse a text."""
+        """Work on a text or an archive."""
         try:
-            found = self._analysed()
+            found = self._worked()
         except _Refused as refused:
             self.close_connection = True  # the body may not have been read
             self._answer_json(refused.status, {"error": str(refused)})
@@ -146,11 +166,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             _LOG.exception("the page's request failed")
             self._answer_json(HTTPStatus.INTERNAL_SERVER_ERROR, {"error": "a fault of the service; its log says more"})
         else:
-            self._answer_json(HTTPStatus.OK, found.as_json())
+            self._answer_json(HTTPStatus.OK, found)
 
-    def _analysed(self) -> Analysis:
+    def _worked(self) -> Found:
         path, _, query = self.path.partition("?")
-        if path != "/api/analyse":
+        if path not in ("/api/analyse", "/api/restore"):
             raise _Refused(HTTPStatus.NOT_FOUND, "there is nothing here")
         self._check_origin()
         caller = self._caller()
@@ -165,12 +185,15 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
                 f"the page takes {self.server.max_bytes:,} bytes at most; the command line takes any number",
             )
-        if not self.server.analyses.acquire(blocking=False):
+        if not self.server.works.acquire(blocking=False):
             raise _Refused(HTTPStatus.TOO_MANY_REQUESTS, "others are trying texts at the moment; try again soon")
         try:
-            return self.server.analyse(self.rfile.read(int(length)), int(level), caller)
+            body = self.rfile.read(int(length))
+            if path == "/api/restore":
+                return self.server.restore(body, caller)
+            return self.server.analyse(body, int(level), caller)
         finally:
-            self.server.analyses.release()
+            self.server.works.release()
 
     def _check_origin(self) -> None:
         """Let no page of another site use a service that only this machine can reach, not even by a name of its own."""

@@ -1,5 +1,6 @@
 """What each token costs: the bits of the archive itself, and the text in pieces that join to it."""
 
+import base64
 import io
 import itertools
 
@@ -8,10 +9,11 @@ import pytest
 
 from speccompact.api import compress, compress_stream
 from speccompact.codec import Codec
+from speccompact.errors import LimitError
 from speccompact.options import Options
 from speccompact.streams.engine import Engine
 from speccompact.streams.tokencosts import CostedEngines, CostedSlot, pieces
-from speccompact_grpc.webanalysis import analyse
+from speccompact_grpc.webanalysis import analyse, restore
 from tests.tiny_model import babble, tiny
 
 
@@ -74,20 +76,26 @@ def test_bytes_that_are_no_utf8_are_shown_and_lose_no_bits() -> None:
             assert sum(bits or 0 for _, bits in parts) == size * (size + 1) / 2
 
 
-def test_an_analysis_is_a_round_trip() -> None:
+def test_an_analysis_and_its_way_back() -> None:
     content = babble(2000).encode()
     found = analyse(content, 1, "tiny", TinyEngines())
-    assert found.compressed_bytes == len(compress(content, level=1, model="tiny", engines=TinyEngines()))
-    assert found.kept
-    shown = found.as_json()
-    assert shown["tokens"] == found.decoded.tokens > 0
-    assert shown["tokens_per_pass"] >= 1
-    assert 0 <= shown["acceptance"] <= 1
-    assert "".join(text for text, _ in shown["pieces"]) == content.decode()
-    assert shown["xz_bytes"] > 0 < shown["zstd_bytes"]
+    archive = base64.b64decode(found["archive"])
+    assert archive == compress(content, level=1, model="tiny", engines=TinyEngines())
+    assert found["compressed_bytes"] == len(archive)
+    assert found["kept"]
+    assert found["tokens"] > 0
+    assert "".join(text for text, _ in found["pieces"]) == content.decode()
+    assert found["xz_bytes"] > 0 < found["zstd_bytes"]
+    back = restore(archive, len(content), TinyEngines())
+    assert back["sha256"] == found["sha256"]
+    assert back["tokens_per_pass"] >= 1
+    assert 0 <= back["acceptance"] <= 1
+    with pytest.raises(LimitError):
+        restore(archive, len(content) - 1, TinyEngines())
 
 
 def test_what_the_model_has_not_coded_is_shown_all_the_same() -> None:
     found = analyse(b"tiny", 5, "tiny", TinyEngines())
-    assert [(piece.text, piece.bits) for piece in found.pieces] == [("tiny", None)]
-    assert found.as_json()["drafts"] == []
+    assert found["pieces"] == [["tiny", None]]
+    back = restore(base64.b64decode(found["archive"]), 4, TinyEngines())
+    assert (back["drafts"], back["tokens_per_pass"]) == ([], 0)
