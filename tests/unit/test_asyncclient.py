@@ -152,6 +152,40 @@ def test_a_deadline_and_a_cancelled_task_end_the_call_at_both_ends() -> None:
     run(job)
 
 
+@pytest.mark.parametrize("where", ["source", "sink"])
+def test_a_task_can_be_cancelled_while_it_waits_for_its_own_side(where: str) -> None:
+    ended: list[str] = []
+
+    async def for_ever(reached: asyncio.Event) -> None:
+        reached.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(where)
+
+    async def job(client: AsyncClient, service: FakeService) -> None:
+        reached = asyncio.Event()
+
+        async def source() -> AsyncIterator[bytes]:
+            yield TEXT
+            if where == "source":
+                await for_ever(reached)
+
+        async def sink(data: bytes) -> None:
+            await for_ever(reached)
+
+        task = asyncio.create_task(client.compress_stream(source(), sink))
+        await reached.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        while not ended:
+            await asyncio.sleep(0.001)
+        assert await client.compress(SHORT) == speccompact.compress(SHORT, engines=FakeEngines())
+
+    run(job)
+
+
 def test_what_fails_on_this_side_is_raised_as_it_is() -> None:
     closed: list[bool] = []
 

@@ -10,9 +10,11 @@ import grpc
 import pytest
 
 import speccompact
+from tests import service_server
 from tests.fake_service import FakeService, refuse, serving, spoil
 from tests.fakes import FakeEngines, prose
 from tests.source_tree import ROOT
+from tests.tiny_model import TINY_EXACT, babble
 
 PROTO = ROOT / "proto" / "speccompact_grpc" / "v1" / "speccompact.proto"
 SAMPLE = ROOT / "samples" / "node"
@@ -60,9 +62,9 @@ def address(service: FakeService) -> Iterator[str]:
         yield address
 
 
-def roundtrip(folder: Path, tmp_path: Path, address: str) -> tuple[int, str, str]:
+def roundtrip(folder: Path, tmp_path: Path, address: str, text: bytes = TEXT) -> tuple[int, str, str]:
     """Run the sample on a text: exit code, output and errors."""
-    (tmp_path / "text").write_bytes(TEXT)
+    (tmp_path / "text").write_bytes(text)
     command = ["node", "roundtrip.js", "speccompact.proto", address, str(tmp_path / "text")]
     environment = os.environ | {"SPECCOMPACT_TOKEN": "secret"}
     done = subprocess.run(
@@ -96,6 +98,16 @@ def test_an_answer_that_is_wrong_leaves_no_archive(
     assert words in said
     assert [path.name for path in tmp_path.iterdir()] == ["text"]
     assert service.calls == ["Compress"]
+
+
+def test_the_service_itself(folder: Path, tmp_path: Path) -> None:
+    text = babble(1500, 3).encode()
+    with service_server.serving() as served:
+        code, out, said = roundtrip(folder, tmp_path, served.address, text)
+    assert (code, said) == (0, "")
+    assert out.endswith("the same bytes came back\n")
+    wanted = speccompact.compress(text, model=str(TINY_EXACT), options=service_server.SERVED)
+    assert (tmp_path / "text.spc").read_bytes() == wanted
 
 
 def test_the_sample_names_no_registry() -> None:
