@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from speccompact.errors import ArgumentError
-from speccompact_grpc.serviceconfig import SETTINGS, ServiceConfig, load_config
+from speccompact_grpc.serviceconfig import SETTINGS, ServiceConfig, load_config, parse_text
+from tests.source_tree import ROOT
 
 
 def written(path: Path, text: str) -> str:
@@ -79,3 +80,14 @@ def test_mistakes_in_the_environment_are_told(variable: str, text: str, said: st
 
 def test_every_setting_says_what_it_is() -> None:
     assert all(setting.metadata["about"].endswith(".") for setting in SETTINGS.values())
+
+
+def test_readme_has_every_setting_with_its_default() -> None:
+    text = (ROOT / "README.md").read_text("utf-8").partition("## Serve\n")[2].partition("\n## ")[0]
+    rows = [row.strip("| ").split(" | ") for row in text.splitlines() if row.startswith("| `")]
+    names = [option.strip("`").removeprefix("--").replace("-", "_") for option, _, _ in rows]
+    assert names == list(SETTINGS)
+    for name, (_, default, about) in zip(names, rows, strict=True):
+        setting = SETTINGS[name]
+        assert about == setting.metadata["about"]
+        assert parse_text(setting, default, name) == setting.default
