@@ -224,7 +224,8 @@ def _bind(server: grpc.Server, host: str, port: int, credentials: grpc.ServerCre
     except RuntimeError:
         bound = 0
     if not bound:
-        raise ArgumentError(f'listen is "{address}", which cannot be listened on; is it in use?')
+        hint = "is it in use?" if credentials is None else "is it in use, or does the key not fit the certificate?"
+        raise ArgumentError(f'listen is "{address}", which cannot be listened on; {hint}')
     return join_address(host, bound)
 
 

@@ -42,7 +42,7 @@ class ServiceConfig:
     models: tuple[str, ...] = _setting((DEFAULT_MODEL,), "Models that are loaded at start, by name or digest.")
     threads: int = _setting(0, "CPU threads of the target passes; 0 means all.", 0)
     device: str = _setting("cpu", "cpu or cuda[:N].")
-    drafter: DrafterName = _setting(DEFAULT_DRAFTER, "What proposes tokens while decompressing.")
+    drafter: DrafterName = _setting(DEFAULT_DRAFTER, "What proposes tokens while decompressing.")  # noqa: RUF009 - a field
     drafter_file: str = _setting("", "Its weights, or the name of a model; empty for those that ship.")
     places: int = _setting(128, "Slots of all callers that share a target pass of a model; 128 at least.", 128)
     queue_slots: int = _setting(4096, "Slots that may wait for a place; calls beyond are refused.", 1)

@@ -1,7 +1,9 @@
 """The service put together: health, reflection, tokens, TLS, limits, ports, and an orderly end."""
 
 import contextlib
+import gzip
 import hashlib
+import http.server
 import json
 import queue
 import threading
@@ -205,8 +207,39 @@ def test_certificates_that_are_none_are_told(tmp_path: Path) -> None:
     nothing.write_text("nothing")
     with pytest.raises(ArgumentError, match=r"tls_certificate is nothing\.pem, which holds no certificate"):
         Server(config(tls_certificate=str(nothing), tls_key=str(nothing)))
+    authority = Authority(tmp_path)
+    one, other = authority.identity("one"), authority.identity("other")
+    with pytest.raises(ArgumentError, match="does the key not fit the certificate"):
+        Server(config(tls_certificate=str(one.certificate), tls_key=str(other.key)))
     with pytest.raises(FileNotFoundError):
         Server(config(tls_certificate=str(tmp_path / "absent"), tls_key=str(nothing)))
+
+
+def test_traces_go_to_a_collector() -> None:
+    spans: queue.Queue[tuple[str, bytes]] = queue.Queue()
+
+    class Collector(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            spans.put((self.path, self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None: ...
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Collector) as collector:
+        threading.Thread(target=collector.serve_forever, args=(0.05,), daemon=True).start()
+        url = f"http://127.0.0.1:{collector.server_port}/v1/traces"
+        with running(traces=url) as server, grpc.insecure_channel(server.address) as channel:
+            CompressionServiceStub(channel).ListModels(
+                pb.ListModelsRequest(), timeout=SECONDS, metadata=(("x-request-id", "traced-1"),)
+            )
+        path, body = spans.get(timeout=SECONDS)  # sent at the end of the service, at the latest
+        collector.shutdown()
+    assert path == "/v1/traces"
+    text = gzip.decompress(body) if body.startswith(b"\x1f\x8b") else body
+    assert b"speccompact.v1/ListModels" in text
+    assert b"traced-1" in text
 
 
 def test_draining_lets_running_calls_end_and_takes_no_new_ones() -> None:
