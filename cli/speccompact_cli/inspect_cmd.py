@@ -124,6 +124,6 @@ def _model_names(client: "Client | None") -> dict[str, str]:
     from speccompact.modelstore.store import MIN_PREFIX_BYTES, list_models  # loads NumPy
 
     if client is not None:
-        return {model.digest[: 2 * MIN_PREFIX_BYTES]: model.name for model in client.models()}
+        return {model.digest[: 2 * MIN_PREFIX_BYTES]: shown(model.name) for model in client.models()}
 
     return {model.digest[:MIN_PREFIX_BYTES].hex(): ", ".join(model.names) or "unnamed" for model in list_models()}

@@ -28,7 +28,7 @@ def job_line(job: "Job") -> str:
     first = shown(sources[0]) if sources else ""
     more = f" and {len(sources) - 1} more" if len(sources) > 1 else ""
     what = f"{work} {first}{more}" + (f" → {shown(output)}" if output else "")
-    return f"{job.id}  {service.job_state(job):<9}  {_share(job):>8}  {what}"
+    return f"{shown(job.id)}  {service.job_state(job):<9}  {_share(job):>8}  {what}"
 
 
 def show(job: "Job", *, as_json: bool) -> None:
@@ -39,7 +39,7 @@ def show(job: "Job", *, as_json: bool) -> None:
 def follow(client: "Client", job_id: str, console: Console, remote: Remote, *, as_json: bool) -> int:
     """Wait for the end of a job, with a bar on a terminal, print it, and return its exit code."""
     job = None
-    with Progress(console, job_id[:8], None) as progress:
+    with Progress(console, shown(job_id[:8]), None) as progress:
         for job in client.jobs.watch(job_id, timeout=remote.timeout):
             progress.update(job.progress.done_bytes, job.progress.total_bytes or None)
     assert job is not None  # a watch gives the state that it ends with, or raises
@@ -51,7 +51,7 @@ def told_end(job: "Job", console: Console, address: str) -> int:
     """Say why a job failed or what it left out, and return the exit code of its end; SUCCESS while it goes on."""
     error = service.job_error(job, address)
     if error is not None:
-        report_failure(console, error, job.id[:8])
+        report_failure(console, error, shown(job.id[:8]))
         return exit_code(error)
     for left in job.result.left_out[:_MOST_TOLD]:
         console.error(f"{shown(left.path)}: {shown(left.reason)}")

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
+from speccompact.client.faults import one_line
 from speccompact.errors import ArgumentError
 from speccompact.params import level_params
 from speccompact.speculative.effort import Acceptance, Effort
@@ -47,10 +48,12 @@ def to_options(
 def from_summary(summary: pb.Summary) -> Summary:
     """Return the totals of a call. Times of passes are those of the whole call: others shared them."""
     drafts = {
-        made.drafter: Acceptance(tuple(made.proposed), tuple(made.reached), tuple(made.right))
+        one_line(made.drafter): Acceptance(tuple(made.proposed), tuple(made.reached), tuple(made.right))
         for made in summary.drafts
     }
-    lost = tuple(LostRange(gap.start, gap.stop if gap.HasField("stop") else None, gap.reason) for gap in summary.lost)
+    lost = tuple(
+        LostRange(gap.start, gap.stop if gap.HasField("stop") else None, one_line(gap.reason)) for gap in summary.lost
+    )
     return Summary(
         content_bytes=summary.content_bytes,
         compressed_bytes=summary.compressed_bytes,
@@ -63,7 +66,7 @@ def from_summary(summary: pb.Summary) -> Summary:
         passes=summary.passes,
         ideal_bits=summary.ideal_bits,
         payload_bytes=summary.payload_bytes,
-        effort=Effort(summary.passes, summary.elapsed_ms / 1000, 0.0, drafts, tuple(summary.notes)),
+        effort=Effort(summary.passes, summary.elapsed_ms / 1000, 0.0, drafts, tuple(map(one_line, summary.notes))),
         lost=lost,
     )
 
@@ -93,9 +96,16 @@ def batches(contents: Sequence[bytes], most_items: int = 256, most_bytes: int = 
 
 
 def _part(part: pb.PartInfo) -> PartInfo:
-    names = [field.name for field in dataclasses.fields(PartInfo)][2:]
-    optional = {name: getattr(part, name) if part.HasField(name) else None for name in names}  # type: ignore[arg-type]
-    return PartInfo(part.single_frame, part.level, **optional)
+    return PartInfo(
+        single_frame=part.single_frame,
+        level=part.level,
+        exact_version=part.exact_version if part.HasField("exact_version") else None,
+        precision=part.precision if part.HasField("precision") else None,
+        model_digest=one_line(part.model_digest) if part.HasField("model_digest") else None,
+        vocabulary_digest=one_line(part.vocabulary_digest) if part.HasField("vocabulary_digest") else None,
+        memory_version=part.memory_version if part.HasField("memory_version") else None,
+        memory_entries=part.memory_entries if part.HasField("memory_entries") else None,
+    )
 
 
 def _frame(frame: pb.FrameInfo) -> FrameInfo:

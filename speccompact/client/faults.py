@@ -99,7 +99,8 @@ def to_error(fault: Fault, address: str) -> SpecCompactError:
         return ServiceDeniedError(f"the service at {address} refuses: {fault.message}")
     if fault.code == code.RESOURCE_EXHAUSTED:
         if fault.retry_after_s is not None:
-            return ServiceBusyError(f"the service at {address} is busy: {fault.message}")
+            when = f"it asks to come back in {max(fault.retry_after_s, 1.0):.0f} s"
+            return ServiceBusyError(f"the service at {address} is busy: {fault.message}; {when}")
         return LimitError(f"the service at {address} refuses: {fault.message}")
     if fault.code == code.INVALID_ARGUMENT:
         return ArgumentError(fault.message)

@@ -76,6 +76,8 @@ def inspected(answer: pb.InspectResponse, exchange: Exchange[pb.InspectRequest])
             f"the service describes {answer.compressed_bytes} bytes with {len(answer.frames)} of {answer.frame_count}"
             f" frames; {exchange.sent} bytes were sent"
         )
+    if not answer.parts:
+        raise ServiceError("the service describes an archive without parts, which cannot be")
     return from_inspection(answer)
 
 

@@ -26,12 +26,14 @@ class RetryPolicy:
         first_wait_s: seconds before the second try.
         factor: of each wait to the one before.
         longest_wait_s: bound of that growth; what the service asks for may be longer.
+        longest_asked_s: what the service asks for beyond that is not waited for.
     """
 
     tries: int = 5
     first_wait_s: float = 0.2
     factor: float = 2.0
     longest_wait_s: float = 10.0
+    longest_asked_s: float = 60.0
 
     def __post_init__(self) -> None:
         if self.tries < 1 or self.first_wait_s < 0 or self.factor < 1 or self.longest_wait_s < self.first_wait_s:
@@ -103,11 +105,13 @@ class Retries:
 
     def _wait(self, fault: Fault) -> float | None:
         """Return the wait that the rules call for, or None where they call for none. Half of it is chance."""
-        policy = self._policy
+        policy, asked = self._policy, fault.retry_after_s or 0.0
+        if asked > policy.longest_asked_s:
+            return None
         own = min(policy.first_wait_s * policy.factor ** (self._failed - 1), policy.longest_wait_s)
         own = max(own * (0.5 + 0.5 * self._jitter()), MIN_WAIT_S)
         if fault.code == grpc.StatusCode.UNAVAILABLE:
-            return max(own, fault.retry_after_s or 0.0)
+            return max(own, asked)
         if fault.code == grpc.StatusCode.RESOURCE_EXHAUSTED and fault.retry_after_s is not None:
-            return own * self._jitter() + fault.retry_after_s
+            return own * self._jitter() + asked
         return None

@@ -8,8 +8,12 @@ from google.rpc import error_details_pb2, status_pb2
 from speccompact import errors
 from speccompact.client import Connection
 from speccompact.client.connecting import call_metadata
+from speccompact.client.conversion import from_inspection, from_summary
+from speccompact.client.exchanges import Exchange
 from speccompact.client.faults import DETAILS_KEY, Fault, item_error, one_line, read_fault, to_error
+from speccompact.client.plans import inspect_plan, inspected
 from speccompact.errors import ArgumentError, DamagedError, ServiceError, SpecCompactError
+from speccompact_grpc.v1 import speccompact_pb2 as pb
 
 
 class Ended(grpc.RpcError):
@@ -89,6 +93,18 @@ def test_every_code_is_some_error(code: grpc.StatusCode) -> None:
 def test_errors_in_messages() -> None:
     assert type(item_error(15, "x", "DAMAGED", 24, "here:1")) is DamagedError
     assert type(item_error(999, "x", "", 0, "here:1")) is ServiceError
+
+
+def test_what_a_service_says_is_safe_to_print() -> None:
+    hostile = "a\x1b[2J\nb"
+    summary = from_summary(
+        pb.Summary(lost=[pb.LostRange(reason=hostile)], notes=[hostile], drafts=[pb.DraftStats(drafter=hostile)])
+    )
+    info = from_inspection(pb.InspectResponse(parts=[pb.PartInfo(model_digest=hostile)]))
+    found = [summary.lost[0].reason, *summary.effort.notes, *summary.effort.drafts, *info.model_digests]
+    assert found == ["a\\x1b[2J b"] * 4
+    with pytest.raises(ServiceError, match="without parts"):
+        inspected(pb.InspectResponse(), Exchange(inspect_plan()))
 
 
 def test_foreign_text_is_safe_to_print() -> None:

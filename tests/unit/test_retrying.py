@@ -47,6 +47,9 @@ def test_a_part_of_a_wait_is_chance(jitter: float) -> None:
 
 
 def test_the_service_says_when_to_come_back() -> None:
+    patient = Fault(grpc.StatusCode.RESOURCE_EXHAUSTED, "full", "RATE", retry_after_s=61.0)
+    with pytest.raises(ServiceBusyError, match=r"full; it asks to come back in 61 s"):
+        retries().after(patient, safe=True)
     asked = Fault(grpc.StatusCode.UNAVAILABLE, "draining", "DRAINING", retry_after_s=7.0)
     assert retries().after(asked, safe=True) == 7.0
 
