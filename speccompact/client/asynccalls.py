@@ -52,7 +52,7 @@ class AsyncCalls:
 
     async def close(self) -> None:
         """End all calls and close the connection."""
-        self._threads.channel.close()
+        self._threads.close()
         self._pool.shutdown(wait=False, cancel_futures=True)
         await self.channel.close()
 

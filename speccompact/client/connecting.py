@@ -12,8 +12,8 @@ from speccompact.errors import ArgumentError
 MAX_ANSWER_BYTES = 64 << 20
 """Longest message that a client takes: the frames of an archive of a terabyte, as Inspect lists them."""
 
-_FIRST_RECONNECT_MS = 200
-"""gRPC refuses calls while it waits to connect again; that wait should not outlast the first repetitions."""
+_FIRST_RECONNECT_MS, _LAST_RECONNECT_MS = 200, 5000
+"""gRPC refuses calls while it waits to connect again; that wait should not outlast those between two tries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +83,7 @@ def _arguments(connection: Connection) -> list[tuple[str, int]]:
     arguments = [
         ("grpc.max_receive_message_length", MAX_ANSWER_BYTES),
         ("grpc.initial_reconnect_backoff_ms", _FIRST_RECONNECT_MS),
+        ("grpc.max_reconnect_backoff_ms", _LAST_RECONNECT_MS),
         ("grpc.enable_retries", 0),  # what is repeated, and when, is decided in `retrying`
     ]
     if _is_loopback(_host(connection.address)):

@@ -23,6 +23,7 @@ class RetryPolicy:
 
     Attributes:
         tries: of one call, the first among them.
+        watch_tries: in a row, of a watch that has told something before: as long as a service takes to start again.
         first_wait_s: seconds before the second try.
         factor: of each wait to the one before.
         longest_wait_s: bound of that growth; what the service asks for may be longer.
@@ -30,13 +31,20 @@ class RetryPolicy:
     """
 
     tries: int = 5
+    watch_tries: int = 40
     first_wait_s: float = 0.2
     factor: float = 2.0
     longest_wait_s: float = 10.0
     longest_asked_s: float = 60.0
 
     def __post_init__(self) -> None:
-        if self.tries < 1 or self.first_wait_s < 0 or self.factor < 1 or self.longest_wait_s < self.first_wait_s:
+        if (
+            self.tries < 1
+            or self.watch_tries < 1
+            or self.first_wait_s < 0
+            or self.factor < 1
+            or self.longest_wait_s < self.first_wait_s
+        ):
             raise ArgumentError(f"retry is {self}; choose 1 try or more, and waits that do not become shorter")
 
 
@@ -66,7 +74,7 @@ class Retries:
             raise ArgumentError(f"timeout is {timeout}; choose more than 0 seconds")
         self._policy, self._address, self._clock, self._jitter = policy, address, clock, jitter
         self._end = None if timeout is None else clock() + timeout
-        self._failed = 0
+        self._failed, self._most = 0, policy.tries
 
     def remaining(self) -> float | None:
         """Return the seconds that are left for the next try; None for any time.
@@ -82,8 +90,8 @@ class Retries:
         return left
 
     def progressed(self) -> None:
-        """Count tries anew: the last one has got on (for streams that go on where they were)."""
-        self._failed = 0
+        """Count tries anew, with more patience: a stream that goes on where it was has got on."""
+        self._failed, self._most = 0, self._policy.watch_tries
 
     def after(self, fault: Fault, *, safe: bool) -> float:
         """Return the seconds to wait before the next try.
@@ -97,7 +105,7 @@ class Retries:
         """
         self._failed += 1
         wait = self._wait(fault)
-        if wait is None or not safe or self._failed >= self._policy.tries:
+        if wait is None or not safe or self._failed >= self._most:
             raise to_error(fault, self._address)
         if self._end is not None and self._clock() + wait >= self._end:
             raise to_error(fault, self._address)

@@ -41,6 +41,10 @@ class Calls:
         self.channel = open_channel(connection)
         self._connection, self._policy, self._sleep = connection, policy, sleep
 
+    def close(self) -> None:
+        """End all calls and close the connection."""
+        self.channel.close()
+
     def unary(self, method: "grpc.UnaryUnaryMultiCallable[Sent, Got]", request: Sent, timeout: float | None) -> Got:
         """Return the answer to a call that may always be repeated."""
         return self._repeat(

@@ -50,7 +50,7 @@ class Client:
 
     def close(self) -> None:
         """End all calls and close the connection."""
-        self._calls.channel.close()
+        self._calls.close()
 
     def compress(
         self, content: bytes, *, level: int = DEFAULT_LEVEL, model: str = "", timeout: float | None = None

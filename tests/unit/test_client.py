@@ -5,7 +5,9 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from typing import BinaryIO
 
 import grpc
@@ -13,6 +15,8 @@ import pytest
 
 import speccompact
 from speccompact.client import Client, Connection, RetryPolicy
+from speccompact.client.synccalls import Calls
+from speccompact.client.syncjobs import Jobs
 from speccompact.errors import (
     ArgumentError,
     DamagedError,
@@ -345,6 +349,29 @@ def test_a_job_is_watched_across_restarts(client: Client, service: FakeService) 
     service.faults += [DRAINING] * 3
     with pytest.raises(ServiceUnavailableError):
         list(client.jobs.watch("a"))
+
+
+def test_a_watch_waits_for_a_service_that_starts_again(service: FakeService) -> None:
+    service.jobs["a"] = [pb.Job(id="a", state=pb.JOB_STATE_RUNNING)]
+    waits = 0
+    with ExitStack() as stack:
+        first = stack.enter_context(ExitStack())
+        address = first.enter_context(serving(service))
+
+        def sleep(seconds: float) -> None:
+            nonlocal waits
+            waits += 1
+            time.sleep(seconds)
+            if waits == QUICK.tries + 3:
+                service.jobs["a"] = [pb.Job(id="a", state=pb.JOB_STATE_SUCCEEDED)]
+                stack.enter_context(serving(service, int(address.rpartition(":")[2])))
+
+        calls = stack.enter_context(closing(Calls(Connection(address), QUICK, sleep)))
+        watch = Jobs(calls).watch("a")
+        assert next(watch).state == pb.JOB_STATE_RUNNING
+        first.close()
+        assert [job.state for job in watch] == [pb.JOB_STATE_SUCCEEDED]
+    assert waits >= QUICK.tries + 3
 
 
 def test_a_token_goes_with_every_call(service: FakeService) -> None:
