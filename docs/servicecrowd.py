@@ -60,9 +60,9 @@ def batching(server: Server, pieces: Sequence[bytes], calls: int = 2) -> dict[st
     found["compress"] = calls * tokens / side_by_side(callers, lambda number: act(number, back=False))
     found["decompress"] = calls * tokens / side_by_side(callers, lambda number: act(number, back=True))
     return found | {
-        "compress_of_large": found["compress"] / found["large_compress"],
-        "decompress_of_large": found["decompress"] / found["large_decompress"],
-        "decompress_of_alone": found["decompress"] / found["alone_decompress"],
+        "compress_of_large": _ratio(found["compress"], found["large_compress"]),
+        "decompress_of_large": _ratio(found["decompress"], found["large_decompress"]),
+        "decompress_of_alone": _ratio(found["decompress"], found["alone_decompress"]),
     }
 
 
@@ -72,6 +72,11 @@ def _alone(stub: Stub, piece: bytes, archive: bytes) -> dict[str, float]:
     middle = time.monotonic()
     stub.DecompressText(pb.DecompressTextRequest(archive=archive))
     return {"alone_compress": tokens / (middle - began), "alone_decompress": tokens / (time.monotonic() - middle)}
+
+
+def _ratio(part: float, whole: float) -> float:
+    """Return a quotient; 0 where zstandard is smaller than the model, so that there are no tokens."""
+    return part / whole if whole else 0.0
 
 
 def latency(server: Server, pieces: Sequence[bytes], calls: int) -> dict[str, Any]:
