@@ -255,7 +255,7 @@ class SlotBatch:
             try:
                 self._lanes.load(work.place, work.lane, len(work.symbols))
             except DamagedError as error:
-                self._finished[work.ticket] = error
+                self._finished[work.ticket] = error.with_traceback(None)
                 work.cohort.damaged = True
                 self._leave(work)
                 broken.append(work.cohort)
@@ -363,7 +363,7 @@ class SlotBatch:
             return DecodedSlot(work.symbols, self._lanes.finish(work.place))
         except DamagedError as error:
             work.cohort.damaged = True
-            return error
+            return error.with_traceback(None)  # it would hold all that this thread is at
 
 
 def _by_memory(works: Sequence[Work]) -> list[list[Work]]:

@@ -77,5 +77,9 @@ class Call:
 
     def check(self) -> None:
         """Raise what `failure` returns."""
-        if (failure := self.failure()) is not None:
-            raise failure
+        failure = self.failure()
+        try:
+            if failure is not None:
+                raise failure
+        finally:
+            del failure  # it would hold this frame until the next collection of garbage

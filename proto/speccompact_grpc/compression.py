@@ -15,7 +15,7 @@ from speccompact.container.limits import Limits
 from speccompact.errors import ArgumentError, LimitError
 from speccompact.params import DEFAULT_LEVEL
 from speccompact.streams.summary import Summary
-from speccompact_grpc.callers import NORMAL, current_caller
+from speccompact_grpc.callers import current_caller
 from speccompact_grpc.calls import Call, CallEnded
 from speccompact_grpc.failures import known
 from speccompact_grpc.refusals import Refusal
@@ -222,7 +222,7 @@ def _call(context: grpc.ServicerContext, priority: int) -> Call:
     """Return a call for the pool, that ends with the one of gRPC."""
     caller, left = current_caller(), context.time_remaining()
     deadline = None if left is None or left > _FAR else time.monotonic() + left
-    call = Call(caller.name, min(priority or NORMAL, caller.priority), deadline)
+    call = Call(caller.name, caller.granted(priority), deadline)
     if not context.add_callback(call.cancel):
         call.cancel()
     return call

@@ -67,6 +67,10 @@ def known(error: BaseException) -> Refusal | None:
         return Refusal(_Code.UNAVAILABLE, "DRAINING", str(error))
     if isinstance(error, MemoryError):
         return Refusal(_Code.RESOURCE_EXHAUSTED, "MEMORY", "the service has not enough memory for this call")
+    if isinstance(error, OSError):
+        return Refusal(
+            _Code.FAILED_PRECONDITION, "SYSTEM", f"the service's system refused: {error.strerror or 'no reason'}"
+        )
     if isinstance(error, SpecCompactError):
         for ancestor in type(error).__mro__:
             if ancestor in _OF_LIBRARY:

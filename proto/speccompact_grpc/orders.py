@@ -139,8 +139,14 @@ class Order:
         told = 0
         while not self._done.wait(_TICK_S if tick else None):
             told = self._tell(tick, told)
-        if self._failure is not None:
-            raise self._failure
+        failure, self._failure = self._failure, None
+        try:
+            if failure is not None:
+                raise failure
+        finally:
+            del (
+                failure
+            )  # it would hold this frame, and that the memory of a group, until the next collection of garbage
         self._tell(tick, told)
 
     def _tell(self, tick: Callable[[int], None] | None, told: int) -> int:

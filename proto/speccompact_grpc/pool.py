@@ -75,6 +75,13 @@ class Pool:
         self._thread.start()
 
     @property
+    def idle(self) -> bool:
+        """Whether nobody waits, all places are free, and no memory is held."""
+        with self._changed:
+            waiting = bool(self._plain or self._frames or self._active)
+            return not waiting and self._batch.free == self.places and not self.room.held
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What of drafting is not as it was asked for."""
         return self._drafting.effort.notes if self._drafting else ()

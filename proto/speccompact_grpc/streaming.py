@@ -148,15 +148,19 @@ class ResponseStream(io.RawIOBase):
                 while not self._chunks and not self._ended:
                     self._changed.wait()
                 if not self._chunks:
-                    if self._failure is not None:
-                        raise self._failure
-                    return
+                    break
                 chunk = bytearray(self._chunks.popleft())
                 while self._chunks and len(chunk) + len(self._chunks[0]) <= CHUNK_BYTES:
                     chunk += self._chunks.popleft()
                 self._waiting -= len(chunk)
                 self._changed.notify_all()
             yield bytes(chunk)
+        failure, self._failure = self._failure, None
+        try:
+            if failure is not None:
+                raise failure
+        finally:
+            del failure  # it would hold this frame until the next collection of garbage
 
 
 _Result = TypeVar("_Result")
@@ -177,14 +181,14 @@ def run_streamed(call: Call, work: Callable[[BinaryIO], _Result], name: str) -> 
     results: list[_Result] = []
 
     def run() -> None:
-        failure: BaseException | None = None
         try:
             results.append(work(cast(BinaryIO, responses)))
         except grpc.RpcError:  # from reading requests of a caller who has gone
-            failure = Cancelled("the caller has gone")
+            responses.end(Cancelled("the caller has gone"))
         except BaseException as error:
-            failure = error
-        responses.end(failure)
+            responses.end(error)
+        else:
+            responses.end()
 
     threading.Thread(target=run, name=name, daemon=True).start()
     with contextlib.ExitStack() as stack:
