@@ -4,6 +4,7 @@ import random
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -12,7 +13,7 @@ from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
 import speccompact
-from speccompact.options import Options
+from speccompact_cli.main import run
 from speccompact_grpc.compression import ServiceLimits
 from speccompact_grpc.v1 import speccompact_pb2 as pb
 from tests.service_server import SERVED, Served, serving
@@ -89,6 +90,15 @@ def test_callers_side_by_side_get_the_bytes_of_the_library(served: Served) -> No
     for (content, level), (archive, back) in zip(wanted, results, strict=True):
         assert archive == alone(content, level)
         assert back == content
+
+
+@pytest.mark.parametrize("level", [1, 5])
+def test_the_bytes_are_those_of_the_command_line(served: Served, tmp_path: Path, level: int) -> None:
+    content, archive = tmp_path / "text", tmp_path / "archive.spc"
+    content.write_bytes(text(700, 11))
+    assert run(["compress", f"--model={MODEL}", f"--level={level}", f"--output={archive}", str(content)]) == 0
+    request = pb.CompressTextRequest(content=content.read_bytes(), options=pb.CompressOptions(level=level))
+    assert served.stub.CompressText(request, timeout=_SECONDS).archive == archive.read_bytes()
 
 
 @pytest.mark.parametrize(("level", "slot_tokens", "group_frames"), [(1, 32, 0), (2, 32, 3)])
@@ -224,26 +234,18 @@ def test_a_call_of_a_few_bytes_comes_through_beside_cancelled_ones(served: Serve
     assert served.stub.DecompressText(pb.DecompressTextRequest(archive=archive), timeout=_SECONDS).content == content
 
 
-def test_first_output_comes_before_the_last_input_and_a_slow_reader_is_not_read_from() -> None:
-    with serving(Options(threads=1, drafter="none")) as served:
-        chance, sent, go_on = random.Random(5), [0], threading.Event()
-        pieces = [chance.randbytes(1 << 20) for _ in range(18)]  # no text: it only passes through
+def test_first_output_comes_before_the_last_input(served: Served) -> None:
+    piece = random.Random(5).randbytes(1 << 16) * 16  # no text, and quick: it only passes through
+    received = threading.Event()
 
-        def requests() -> Iterator[pb.CompressRequest]:
-            yield pb.CompressRequest(start=pb.CompressStart())
-            for piece in pieces:
-                sent[0] += 1
-                yield pb.CompressRequest(data=piece)
-            go_on.wait(_SECONDS)
-            yield pb.CompressRequest(data=b"end")
+    def requests() -> Iterator[pb.CompressRequest]:
+        yield from compress_requests([piece] * 9)
+        assert received.wait(_SECONDS)
+        yield pb.CompressRequest(data=b"end")
 
-        responses = served.stub.Compress(requests(), timeout=_SECONDS)
-        received = [next(responses).data]
-        before = -1
-        while before != sent[0]:  # until nothing moves any more
-            before = sent[0]
-            go_on.wait(0.3)
-        assert before < 18
-        go_on.set()
-        received += [message.data for message in responses]
-        assert speccompact.decompress(b"".join(received)) == b"".join([*pieces, b"end"])
+    responses = served.stub.Compress(requests(), timeout=_SECONDS)
+    parts = [next(responses).data]
+    received.set()
+    parts += [message.data for message in responses]
+    assert parts[0]
+    assert speccompact.decompress(b"".join(parts)) == piece * 9 + b"end"
