@@ -1,4 +1,4 @@
-"""Jobs of the real service, with the tiny model: killed with SIGKILL in mid-job, they end with the library's bytes."""
+"""Jobs of the real service, with the tiny model: stopped or killed in mid-job, they end with the library's bytes."""
 
 import os
 import signal
@@ -24,12 +24,12 @@ SIZE = 60_000
 
 
 @contextmanager
-def service(folder: Path) -> Iterator[pb_grpc.JobServiceStub]:
-    """Run ``speccompact serve`` in a process of its own; it is killed at the end."""
+def service(folder: Path, end: signal.Signals = signal.SIGTERM) -> Iterator[pb_grpc.JobServiceStub]:
+    """Run ``speccompact serve`` in a process of its own, and end it by a signal."""
     address = f"127.0.0.1:{free_port()}"
     command = [sys.executable, "-m", "speccompact_cli", "serve", "--listen", address, "--models", str(TINY_EXACT)]
     command += ["--jobs", str(folder / "jobs.sqlite"), "--jobs-roots", str(folder / "data"), "--jobs-workers", "2"]
-    command += ["--threads", "1", "--drafter", "suffix"]
+    command += ["--threads", "1", "--drafter", "suffix", "--drain-seconds", "0.2"]
     path = os.pathsep.join(map(str, (ROOT, ROOT / "cli", ROOT / "proto")))
     process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": path}, stderr=subprocess.DEVNULL)
     try:
@@ -37,8 +37,8 @@ def service(folder: Path) -> Iterator[pb_grpc.JobServiceStub]:
             grpc.channel_ready_future(channel).result(120)
             yield pb_grpc.JobServiceStub(channel)
     finally:
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+        process.send_signal(end)
+        assert process.wait(60) == (0 if end == signal.SIGTERM else -end)
 
 
 @pytest.fixture
@@ -51,17 +51,18 @@ def data(tmp_path: Path) -> Path:
     return data
 
 
-def test_jobs_survive_a_kill_of_the_service(tmp_path: Path, data: Path) -> None:
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
+def test_jobs_survive_the_end_of_the_service(tmp_path: Path, data: Path, end: signal.Signals) -> None:
     options = pb.CompressOptions(level=1, slot_tokens=64)
     file = pb.CompressFileJob(source="data/text", output="data/text.spc", options=options)
     tree = pb.ArchiveCreateJob(sources=["data/tree"], output="data/tree.spca", options=options)
-    with service(tmp_path) as stub:
+    with service(tmp_path, end) as stub:
         ids = [
             stub.SubmitJob(pb.SubmitJobRequest(spec=spec)).job.id
             for spec in (pb.JobSpec(compress_file=file), pb.JobSpec(archive_create=tree))
         ]
-        end = time.monotonic() + 60
-        while time.monotonic() < end:
+        latest = time.monotonic() + 60
+        while time.monotonic() < latest:
             jobs = [stub.GetJob(pb.GetJobRequest(id=id)).job for id in ids]
             if all(job.progress.done_bytes or job.state > pb.JOB_STATE_RUNNING for job in jobs):
                 break

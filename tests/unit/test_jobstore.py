@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from speccompact.errors import JobError
+from speccompact_grpc import jobstore
 from speccompact_grpc.jobrecords import JobProgress, JobState
 from speccompact_grpc.jobstore import JobStore, KeyTaken, TooManyJobs
 
@@ -99,6 +100,17 @@ def test_the_queue_has_an_order_and_an_end(path: str) -> None:
         store.submit("ann", "", 3, b"")
     store.start(low.id)
     store.submit("ann", "", 3, b"")
+    store.close()
+
+
+def test_the_oldest_jobs_that_have_ended_go(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobstore, "_MOST_ENDED", 2)
+    store = JobStore(path)
+    jobs = [store.submit("ann", "", 2, b"")[0] for _ in range(4)]
+    for job in jobs[:3]:
+        store.finish(job.id, JobState.SUCCEEDED, JobProgress())
+    store.submit("ann", "", 2, b"")
+    assert [job.number for job in store.page("ann", [], None, 9)] == [5, 4, 3, 2]
     store.close()
 
 
