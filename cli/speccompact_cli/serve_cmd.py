@@ -2,7 +2,6 @@
 
 import os
 import signal
-import threading
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import click
 
 from speccompact.errors import ArgumentError
-from speccompact_cli.exit_codes import SUCCESS
+from speccompact_cli.exit_codes import SIGNAL_BASE, SUCCESS
 from speccompact_grpc.serviceconfig import SETTINGS, ServiceConfig, Value, load_config, parse_text
 
 _DEFAULT_WEB = "127.0.0.1:8080"
@@ -49,7 +48,7 @@ def _setting_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--config", "path", metavar="FILE", help="TOML file of settings, by their names with underscores.")
 @_setting_options
 def serve_command(path: str | None, **flags: Any) -> int:
-    """Serve compression over gRPC, until SIGTERM or an interrupt.
+    """Serve compression over gRPC, until SIGTERM, SIGHUP or an interrupt.
 
     Every option is also a setting NAME of the file, and SPECCOMPACT_SERVE_NAME in the environment; an option counts
     before the environment, and that before the file. The log goes to standard error, one JSON object a line. The first
@@ -73,18 +72,21 @@ def _serve(config: ServiceConfig, make: Callable[[ServiceConfig], Any]) -> int:
     from speccompact_grpc.calllog import set_up_logging
 
     set_up_logging(config.log_level)
-    asked = threading.Event()
+    reader, writer = os.pipe()  # an Event may be locked by the very thread that a signal interrupts
+    seen: list[int] = []
 
-    def stop(_signum: int, _frame: FrameType | None) -> None:
-        if asked.is_set():
-            os._exit(128 + _signum)  # twice: now, whatever is under way
-        asked.set()
+    def stop(signum: int, _frame: FrameType | None) -> None:
+        if seen:
+            os._exit(SIGNAL_BASE + signum)  # twice: now, whatever is under way
+        seen.append(signum)
+        os.write(writer, b"x")
 
-    for signum in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(signum, stop)
+    for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(signum) is not signal.SIG_IGN:  # nohup has its reasons
+            signal.signal(signum, stop)
     server = make(config)
     server.start()
-    asked.wait()
+    os.read(reader, 1)
     server.drain()
     return SUCCESS
 

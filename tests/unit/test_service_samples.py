@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sysconfig
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,7 @@ def test_the_steps_of_the_dockerfile_make_a_service_that_is_healthy(tmp_path: Pa
         "PYTHONPATH": sysconfig.get_path("purelib"),
         "SPECCOMPACT_SERVE_LISTEN": "127.0.0.1:0",
         "SPECCOMPACT_SERVE_METRICS": "127.0.0.1:0",
+        "SPECCOMPACT_SERVE_WEB": "127.0.0.1:0",
         "SPECCOMPACT_SERVE_MODELS": str(TINY_EXACT),
         "SPECCOMPACT_SERVE_DRAFTER": "none",
     }
@@ -113,7 +115,9 @@ def test_the_steps_of_the_dockerfile_make_a_service_that_is_healthy(tmp_path: Pa
         try:
             assert service.stderr is not None
             line = service.stderr.readline()
-            address = json.loads(line)["address"]
+            address, web = (json.loads(line)[key] for key in ("address", "web_port"))
+            with urllib.request.urlopen(f"http://127.0.0.1:{web}/", timeout=SECONDS) as page:
+                assert b"SpecCompact" in page.read()
             check = [*made.healthcheck[:-1], address]
             assert subprocess.run(check, env=run, timeout=SECONDS).returncode == 0
             service.send_signal(signal.SIGTERM)
