@@ -80,6 +80,7 @@ def served(service: JobService) -> Iterator[pb_grpc.JobServiceStub]:
         finally:
             service.stop(10)
             server.stop(None).wait()
+            service.close()
 
 
 def main(folder: Path, grace: float) -> None:
@@ -95,6 +96,7 @@ def main(folder: Path, grace: float) -> None:
     sys.stdin.read()
     service.stop(grace)
     server.stop(None).wait()
+    service.close()
 
 
 if __name__ == "__main__":

@@ -86,6 +86,9 @@ class JobService(pb_grpc.JobServiceServicer):
             grace: seconds after which jobs that have not come to one are stopped where they are.
         """
         self._runner.stop(grace)
+
+    def close(self) -> None:
+        """Let go of the file of the jobs; no call may be running any more."""
         self._store.close()
 
     def SubmitJob(self, request: pb.SubmitJobRequest, context: grpc.ServicerContext) -> pb.SubmitJobResponse:

@@ -125,6 +125,8 @@ class Server:
         if self._jobs is not None:
             self._jobs.stop(self._config.drain_seconds)
         stopped.wait()
+        if self._jobs is not None:
+            self._jobs.close()
         self._over.set()
         self._closing.close()
         self._threads.shutdown(wait=False)
