@@ -1,4 +1,4 @@
-# make demo | test | lint | venv | clean. Everything lives in .venv and build/; nothing outside the tree is touched
+# make demo | test | lint | proto | venv | clean. Everything lives in .venv and build/; nothing outside the tree is touched
 # but the model store in the user's cache directory.
 
 # The first interpreter that is new enough; override with make PYTHON=...
@@ -12,7 +12,7 @@ BIN := $(VENV)/bin
 DEMO := build/demo
 PIP_INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt
 
-.PHONY: demo test lint venv model clean
+.PHONY: demo test lint proto venv model clean
 .DELETE_ON_ERROR:
 
 venv: $(VENV)/run.stamp
@@ -53,6 +53,11 @@ lint: $(VENV)/dev.stamp
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+# Messages and stubs of the service; tests compare what is committed with what this makes.
+proto: $(VENV)/dev.stamp
+	cd proto && PATH="$(abspath $(BIN)):$$PATH" $(abspath $(BIN)/python) -m grpc_tools.protoc --proto_path=. --python_out=. \
+		--grpc_python_out=. --mypy_out=quiet:. --mypy_grpc_out=quiet:. speccompact_grpc/v1/speccompact.proto
 
 clean:
 	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -16,7 +16,8 @@ from speccompact.parallel import Workers, available_cores
 from speccompact.params import MAX_FRAME_TOKENS
 from speccompact.prospect import Prospect
 from speccompact.shortage import memory_errors
-from speccompact.slotbatch import DecodedSlot, EncodedSlot, Result, SlotBatch, Symbols
+from speccompact.slotbatch import DecodedSlot, EncodedSlot, Result, SlotBatch
+from speccompact.slotwork import Cohort, Symbols
 from speccompact.speculative.drafters import make_drafting
 from speccompact.speculative.drafting import Drafting
 from speccompact.speculative.effort import Effort
@@ -105,9 +106,11 @@ class Codec:
             return []
         prospect = None if budget is None else Prospect(sum(map(len, slots)), 8 * budget << FRAC_ODDS)
         with memory_errors():
+            cohort = Cohort(memory)
             batch = self._batch([len(symbols) for symbols in slots], memory, None)
-            tickets = [batch.submit_encode(symbols, check) for symbols, check in zip(slots, checks, strict=True)]
-            results = self._run(batch, tick, prospect)
+            pairs = zip(slots, checks, strict=True)
+            tickets = [batch.submit_encode(symbols, check, cohort) for symbols, check in pairs]
+            results = self._run(batch, cohort, tick, prospect)
         if results is None:
             return None
         return [result for ticket in tickets if isinstance(result := results[ticket], EncodedSlot)]
@@ -133,9 +136,10 @@ class Codec:
         tickets: list[int] = []
         if fitting:
             with memory_errors():
+                cohort = Cohort(memory)
                 batch = self._batch([slot.tokens for slot in fitting], memory, self._drafting)
-                tickets = [batch.submit_decode(slot.payload, slot.tokens) for slot in fitting]
-                results = self._run(batch, tick, None) or {}
+                tickets = [batch.submit_decode(slot.payload, slot.tokens, cohort) for slot in fitting]
+                results = self._run(batch, cohort, tick, None) or {}
         nothing = DecodedSlot(np.empty(0, dtype=np.int32), 0)
         found = [results.get(ticket, nothing) for ticket in tickets]
         decoded = iter([result for result in found if not isinstance(result, EncodedSlot)])
@@ -147,14 +151,16 @@ class Codec:
         if memory is not None:
             memory.begin(lengths)
             places = len(lengths)
-        return SlotBatch(self.target, self._options, self._workers, places, longest, drafting, memory)
+        return SlotBatch(self.target, self._options, self._workers, places, longest, drafting)
 
-    def _run(self, batch: SlotBatch, tick: Tick | None, prospect: Prospect | None) -> dict[int, Result] | None:
+    def _run(
+        self, batch: SlotBatch, cohort: Cohort, tick: Tick | None, prospect: Prospect | None
+    ) -> dict[int, Result] | None:
         hopeless, asked = False, 0
         while not hopeless and (settled := batch.step()):
             if tick:
                 tick(settled)
-            if prospect is not None and batch.epochs > asked:
-                asked, hopeless = batch.epochs, prospect.hopeless(batch.settled, batch.cost)
+            if prospect is not None and cohort.epochs > asked:
+                asked, hopeless = cohort.epochs, prospect.hopeless(cohort.settled, cohort.cost)
         self.passes += batch.passes
         return None if hopeless else batch.collect()

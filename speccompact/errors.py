@@ -11,7 +11,12 @@
     │   ├── ModelMissingError      it is not in the store
     │   └── ModelDamagedError      its file differs from its digest, or breaks a rule
     ├── LimitError             decoding would need more than the limits allow
-    └── JobError               an archive job cannot go on: other options than it began with, or another process at work
+    ├── JobError               an archive job cannot go on: other options than it began with, or another process at work
+    └── ServiceError           a service at the other end of a network failed, or answered what cannot be
+        ├── ServiceUnavailableError    it cannot be reached, or is about to end
+        ├── ServiceBusyError           it has more to do than it takes on
+        ├── ServiceTimeoutError        it was not done by the deadline
+        └── ServiceDeniedError         it does not serve this caller
 
 Numbers are part of the public contract: they are never reused. The edges (command line, service) map classes to exit
 codes and status codes; the library knows only classes and numbers. Messages name the file, frame, offset or field and
@@ -91,3 +96,33 @@ class JobError(SpecCompactError):
     """An archive job cannot go on as asked; the message says what stands in its way."""
 
     number = 50
+
+
+class ServiceError(SpecCompactError):
+    """A service failed, or its answer is not what it should be: cut short, or of other content than was sent."""
+
+    number = 60
+
+
+class ServiceUnavailableError(ServiceError):
+    """The service cannot be reached, or is about to end; later or elsewhere the same call may succeed."""
+
+    number = 61
+
+
+class ServiceBusyError(ServiceError):
+    """The service has more to do than it takes on; later the same call may succeed."""
+
+    number = 62
+
+
+class ServiceTimeoutError(ServiceError):
+    """The service was not done by the deadline."""
+
+    number = 63
+
+
+class ServiceDeniedError(ServiceError):
+    """The service does not serve this caller: a token is missing, unknown, or may not do what was asked."""
+
+    number = 64

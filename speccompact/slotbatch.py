@@ -12,27 +12,29 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
 
 from speccompact.entropy.cdf import Tiling
 from speccompact.entropy.rans import LaneReader, encode_lane
 from speccompact.errors import ArgumentError, DamagedError
 from speccompact.exact.cache import Cache
-from speccompact.memory.group import GroupMemory
 from speccompact.memory.logodds import cost_of
 from speccompact.memory.predictor import Asked, Predictor
 from speccompact.modelstore.loading import Target
 from speccompact.options import Options
 from speccompact.parallel import Workers
 from speccompact.params import PRECISION
-from speccompact.speculative.drafter import Slot
+from speccompact.slotwork import Cohort, Places, Symbols, Work, seen
 from speccompact.speculative.drafting import Drafting
 from speccompact.speculative.verifier import Block, Verifier, inputs_of
 
-Symbols = npt.NDArray[np.int32]
-
 _PASS_ROWS = 1024
 """Rows that an encoding pass aims at: enough to fill the matrix units, few enough to stay in the caches."""
+
+_MIXED_ROWS = 256
+"""The same where slots are decoded in the same pass, which get on by a few symbols only, however long it takes."""
+
+_FORGET = 4096
+"""Slots decoded after which a drafter is told that they are gone, at the latest; at the earliest a 16th of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +44,12 @@ class EncodedSlot:
     Attributes:
         payload: the lane.
         bits: ideal size in bits.
+        frequencies: (n,) int64, of each symbol, of 2**PRECISION.
     """
 
     payload: bytes
     bits: float
+    frequencies: npt.NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,27 +68,23 @@ class DecodedSlot:
 Result = EncodedSlot | DecodedSlot | DamagedError
 
 
-@dataclass(slots=True)
-class _Work:
-    """A slot on its way. Encoding: symbols are known, the target reads them, intervals fill up. Decoding: they do."""
+@dataclass(frozen=True, slots=True)
+class PassReport:
+    """One pass in numbers.
 
-    ticket: int
-    symbols: Symbols
-    lane: bytes | None
-    check: int = 0
-    place: int = -1
-    read: int = 0
-    settled: int = 0
-    hidden: Tensor = field(default_factory=lambda: torch.empty(0, 0, dtype=torch.int8))
-    scale: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.int64))
-    starts: npt.NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    frequencies: npt.NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    draft: Symbols = field(default_factory=lambda: np.empty(0, dtype=np.int32))
-    drafted_at: int = 0
+    Attributes:
+        slots: that took part.
+        encoded: symbols settled in slots that are encoded.
+        decoding: slots that are decoded.
+        decoded: symbols settled in those: one each, and the drafted ones that were right.
+        drafted: symbols that were proposed.
+    """
 
-    @property
-    def left(self) -> int:
-        return len(self.symbols) - self.settled
+    slots: int = 0
+    encoded: int = 0
+    decoding: int = 0
+    decoded: int = 0
+    drafted: int = 0
 
 
 class SlotBatch:
@@ -92,9 +92,7 @@ class SlotBatch:
 
     Attributes:
         passes: target passes so far, counted once for each slot that took part.
-        settled: symbols coded so far.
-        cost: of those that were encoded, in bits with FRAC_ODDS fractional bits: integers, so that no order shows.
-        epochs: of the memory that are over.
+        report: the last pass in numbers.
     """
 
     def __init__(
@@ -105,7 +103,6 @@ class SlotBatch:
         places: int,
         capacity: int,
         drafting: Drafting | None = None,
-        memory: GroupMemory | None = None,
     ) -> None:
         """Reserve room for a batch.
 
@@ -114,127 +111,167 @@ class SlotBatch:
             places: slots that are active at once; more wait.
             capacity: symbols of the longest slot.
             drafting: what proposes symbols of the slots that are decoded; None for nothing.
-            memory: of a group, at a frame that has begun. Its slots are then submitted before the first step, in their
-                order, and as many as there are places.
         """
         if capacity > target.positions:
             raise ArgumentError(f"slots of {capacity} tokens exceed the {target.positions} that {target.name} can hold")
         transformer = target.transformer
         tiling = Tiling(target.vocabulary.size, len(target.vocabulary.escapes), PRECISION)
         self._capacity, self._window, self._workers = capacity, options.window, workers
-        self._drafting = drafting
+        self._drafting, self._vocabulary = drafting, target.vocabulary.symbols
         if drafting is not None:
-            drafting.begin(capacity, target.vocabulary.symbols)
+            drafting.begin(capacity, self._vocabulary)
         cache = Cache(transformer.weights, places, capacity)
-        self._verifier = Verifier(transformer, Predictor(transformer, tiling), cache, memory)
-        self._memory = memory
+        self._verifier = Verifier(transformer, Predictor(transformer, tiling), cache)
         self._lanes = LaneReader(places, PRECISION)
-        self._free = list(range(places - 1, -1, -1))
+        self._places = Places(places)
         self._tickets = itertools.count()
-        self._waiting: deque[_Work] = deque()
-        self._active: list[_Work] = []
+        self._waiting: deque[Work] = deque()
+        self._active: list[Work] = []
         self._finished: dict[int, Result] = {}
-        self._damaged = False
-        self.passes = self.settled = self.cost = self.epochs = 0
+        self._decoded = 0
+        self.passes = 0
+        self.report = PassReport()
 
-    def submit_encode(self, symbols: Symbols, check: int) -> int:
+    @property
+    def free(self) -> int:
+        """Slots that could be submitted now and would take part in the next pass."""
+        return len(self._places) - len(self._waiting)
+
+    def submit_encode(self, symbols: Symbols, check: int, cohort: Cohort | None = None) -> int:
         """Queue a slot for encoding.
 
         Args:
             symbols: (n,) int32, n >= 1.
             check: slot check that the lane will carry, 8 bits.
+            cohort: those it is submitted with; with a memory there must be places for all of them.
 
         Returns:
             The ticket under which `collect` returns an EncodedSlot.
         """
-        return self._submit(_Work(next(self._tickets), symbols, None, check))
+        return self._submit(symbols, None, check, cohort)
 
-    def submit_decode(self, lane: bytes, tokens: int) -> int:
-        """Queue a slot for decoding.
+    def submit_decode(self, lane: bytes, tokens: int, cohort: Cohort | None = None) -> int:
+        """Queue a slot for decoding; `cohort` as above.
 
         Returns:
-            The ticket under which `collect` returns a DecodedSlot, or a DamagedError.
+            The ticket under which `collect` returns a DecodedSlot, or a DamagedError. It may return neither where
+            another slot of a frame with a memory is damaged.
         """
-        return self._submit(_Work(next(self._tickets), np.zeros(tokens, dtype=np.int32), lane))
+        return self._submit(np.zeros(tokens, dtype=np.int32), lane, 0, cohort)
 
     def step(self) -> int:
         """Run one target pass over all active slots, admitting waiting ones first.
 
-        With a memory, slots wait at the border of the epoch for those that are not there yet, and damage to one ends
-        all.
+        With a memory, slots wait at the border of the epoch for those of their frame that are not there yet, and
+        damage to one ends all of its frame.
 
         Returns:
             Number of symbols settled; 0 when there is nothing to do.
         """
         self._admit()
-        if not self._active or (self._memory is not None and self._damaged):
+        if not self._active:
             return 0
-        border = self._capacity if self._memory is None else self._memory.border
-        ready = [work for work in self._active if work.settled < border]
+        ready = [work for work in self._active if work.settled < work.stop]
         decoding = [work for work in ready if work.lane is not None]
-        self._propose(decoding, border)
-        window = self._window or max(1, _PASS_ROWS // len(self._active))
-        self.passes += sum(work.lane is not None or work.read < min(border, len(work.symbols)) for work in ready)
+        self._propose(decoding)
+        rows = _MIXED_ROWS if 0 < len(decoding) < len(ready) else _PASS_ROWS
+        window = self._window or max(1, rows // len(self._active))
+        for work in ready:
+            work.before = work.settled
+            if work.lane is not None or work.read < work.stop:
+                work.cohort.passes += 1
+                self.passes += 1
         ready.sort(key=lambda work: -len(work.draft))  # dealt out in this order, so that each worker gets as much
         shares = self._workers.share(ready)
-        before = self.settled
-        for settled, cost in self._workers.run([partial(self._advance, share, window, border) for share in shares]):
-            self.settled += settled
-            self.cost += cost
+        for costs in self._workers.run([partial(self._advance, share, window) for share in shares]):
+            for cohort, cost in costs:
+                cohort.cost += cost
         self._learn(decoding)
-        for work in [work for work in self._active if not work.left]:
-            self._active.remove(work)
-            self._free.append(work.place)
+        for work in ready:
+            work.cohort.settled += work.settled - work.before
+        settled = sum(work.settled - work.before for work in ready)
+        decoded = sum(work.settled - work.before for work in decoding)
+        drafted = sum(len(work.draft) for work in decoding)
+        self.report = PassReport(len(ready), settled - decoded, len(decoding), decoded, drafted)
+        for work in [work for work in ready if not work.left]:
             self._finished[work.ticket] = self._finish(work)
-        if self._memory is not None and all(work.settled >= border for work in self._active):
-            self._memory.close()
-            self.epochs += 1
-        return self.settled - before
+            self._leave(work)
+        for cohort in dict.fromkeys(work.cohort for work in ready):
+            cohort.close()
+            self._drop_damaged(cohort)
+        return settled
 
-    def _advance(self, works: Sequence[_Work], window: int, border: int) -> tuple[int, int]:
-        """Run some of the active slots through the target; several shares may do so at the same time.
-
-        Returns:
-            Symbols settled, and the cost of those encoded.
-        """
-        encoding = [work for work in works if work.lane is None]
-        decoding = [work for work in works if work.lane is not None]
-        self._read([work for work in encoding if work.read < min(border, len(work.symbols))], window)
-        settled, cost = self._encode(encoding, border) if encoding else (0, 0)
-        return settled + (self._decode(decoding) if decoding else 0), cost
+    def drop(self, cohort: Cohort) -> None:
+        """Let go of all slots of a cohort that have not ended; nothing is returned for them."""
+        for work in list(cohort.works):
+            if work.place < 0:
+                self._waiting.remove(work)
+                cohort.works.remove(work)
+            else:
+                self._leave(work)
 
     def collect(self) -> dict[int, Result]:
         """Take what has been finished since the last call, by ticket."""
         finished, self._finished = self._finished, {}
         return finished
 
-    def _submit(self, work: _Work) -> int:
-        if not 1 <= len(work.symbols) <= self._capacity:
-            raise ArgumentError(f"a slot of {len(work.symbols)} tokens; 1 to {self._capacity} are possible here")
+    def _advance(self, works: Sequence[Work], window: int) -> list[tuple[Cohort, int]]:
+        """Run some of the active slots through the target; several shares may do so at the same time.
+
+        Returns:
+            The cost of the symbols encoded with a memory, by cohort.
+        """
+        encoding = [work for work in works if work.lane is None]
+        decoding = [work for work in works if work.lane is not None]
+        self._read([work for work in encoding if work.read < work.stop], window)
+        costs = [(share[0].cohort, self._encode(share)) for share in _by_memory(encoding)]
+        if decoding:
+            self._decode([work for share in _by_memory(decoding) for work in share])
+        return [(cohort, cost) for cohort, cost in costs if cohort.memory is not None]
+
+    def _submit(self, symbols: Symbols, lane: bytes | None, check: int, cohort: Cohort | None) -> int:
+        if not 1 <= len(symbols) <= self._capacity:
+            raise ArgumentError(f"a slot of {len(symbols)} tokens; 1 to {self._capacity} are possible here")
+        cohort = cohort or Cohort()
+        work = Work(next(self._tickets), symbols, lane, cohort, cohort.members, check)
+        cohort.members += 1
+        cohort.works.append(work)
         self._waiting.append(work)
         return work.ticket
 
     def _admit(self) -> None:
-        while self._waiting and self._free:
+        broken: list[Cohort] = []
+        while self._waiting and len(self._places):
             work = self._waiting.popleft()
-            place = self._free[-1]
+            work.place = self._places.take(len(work.symbols))
+            self._active.append(work)
             if work.lane is None:
                 work.starts = np.empty(len(work.symbols), dtype=np.int64)
                 work.frequencies = np.empty(len(work.symbols), dtype=np.int64)
                 work.hidden, work.scale = self._verifier.room(len(work.symbols))
-                if self._memory is not None:
-                    self._memory.know(place, 0, work.symbols)
-            else:
-                try:
-                    self._lanes.load(place, work.lane, len(work.symbols))
-                except DamagedError as error:
-                    self._finished[work.ticket] = error
-                    self._damaged = True
-                    continue
-            work.place = self._free.pop()
-            self._active.append(work)
+                if work.cohort.memory is not None:
+                    work.cohort.memory.know(work.member, 0, work.symbols)
+                continue
+            try:
+                self._lanes.load(work.place, work.lane, len(work.symbols))
+            except DamagedError as error:
+                self._finished[work.ticket] = error.with_traceback(None)
+                work.cohort.damaged = True
+                self._leave(work)
+                broken.append(work.cohort)
+        for cohort in broken:
+            self._drop_damaged(cohort)
 
-    def _read(self, works: Sequence[_Work], window: int) -> None:
+    def _leave(self, work: Work) -> None:
+        self._active.remove(work)
+        self._places.free(work.place)
+        work.cohort.works.remove(work)
+
+    def _drop_damaged(self, cohort: Cohort) -> None:
+        if cohort.damaged and cohort.memory is not None:
+            self.drop(cohort)
+
+    def _read(self, works: Sequence[Work], window: int) -> None:
         """Run known symbols through the target, ahead of their coding."""
         if not works:
             return
@@ -252,64 +289,86 @@ class SlotBatch:
             work.read += len(block.inputs)
             first += len(block.inputs)
 
-    def _encode(self, works: Sequence[_Work], border: int) -> tuple[int, int]:
-        stops = [min(work.read, border) for work in works]
+    def _encode(self, works: Sequence[Work]) -> int:
+        """Find coding intervals of what has been read, of works of one memory, or of none; return their cost."""
+        memory = works[0].cohort.memory
+        stops = [min(work.read, work.stop) for work in works]
         counts = [stop - work.settled for work, stop in zip(works, stops, strict=True)]
         pairs = list(zip(works, stops, strict=True))
         asked = Asked(
-            np.repeat([work.place for work in works], counts),
+            np.repeat([work.member for work in works], counts),
             np.concatenate([np.arange(work.settled, stop) for work, stop in pairs]),
             torch.cat([work.hidden[work.settled : stop] for work, stop in pairs]),
             torch.cat([work.scale[work.settled : stop] for work, stop in pairs]),
         )
         known = np.concatenate([work.symbols[work.settled : stop] for work, stop in pairs])
-        starts, frequencies = self._verifier.encode(asked, known)
+        starts, frequencies = self._verifier.encode(asked, known, memory)
         first = 0
         for work, stop in pairs:
             here, there = slice(work.settled, stop), slice(first, first + stop - work.settled)
             work.starts[here], work.frequencies[here] = starts[there], frequencies[there]
             first += stop - work.settled
             work.settled = stop
-        return first, cost_of(frequencies, PRECISION)
+        return cost_of(frequencies, PRECISION)
 
-    def _propose(self, works: Sequence[_Work], border: int) -> None:
+    def _propose(self, works: Sequence[Work]) -> None:
         """Ask once for the drafts of all slots that are being decoded."""
         if self._drafting is None or not works:
             return
-        limits = [min(len(work.symbols), border) - work.settled - 1 for work in works]
-        for work, draft in zip(works, self._drafting.propose(_seen(works), limits), strict=True):
-            work.draft, work.drafted_at = draft, work.settled
+        if self._decoded >= _FORGET:
+            self._forget(self._drafting)
+        limits = [work.stop - work.settled - 1 for work in works]
+        for work, draft in zip(works, self._drafting.propose(seen(works), limits), strict=True):
+            work.draft = draft
 
-    def _learn(self, works: Sequence[_Work]) -> None:
+    def _learn(self, works: Sequence[Work]) -> None:
         """Tell what became of the drafts."""
-        if self._drafting is not None and works:
-            active = sum(work.lane is not None for work in self._active)
-            self._drafting.learn(_seen(works), [work.settled - work.drafted_at for work in works], active)
+        if self._drafting is None or not works:
+            return
+        active = sum(work.lane is not None for work in self._active)
+        settled = [work.settled - work.before for work in works]
+        self._drafting.learn(seen(works), settled, active)
+        for work, count, (name, size) in zip(works, settled, self._drafting.tried, strict=True):
+            if size:
+                work.cohort.drafts.count(name, size, count - 1)
+        self._decoded += sum(not work.left for work in works)
+        if active == sum(not work.left for work in works) and self._decoded >= _FORGET // 16:
+            self._forget(self._drafting)
 
-    def _decode(self, works: list[_Work]) -> int:
+    def _forget(self, drafting: Drafting) -> None:
+        """Begin the drafter's batch anew; slots that go on are new to it."""
+        drafting.begin(self._capacity, self._vocabulary)
+        self._decoded = 0
+
+    def _decode(self, works: Sequence[Work]) -> None:
         blocks = [
-            Block(work.place, work.settled, inputs_of(work.symbols[: work.settled], work.draft)) for work in works
+            Block(
+                work.place,
+                work.settled,
+                inputs_of(work.symbols[: work.settled], work.draft),
+                work.cohort.memory,
+                work.member,
+            )
+            for work in works
         ]
-        settled = self._verifier.decode(blocks, self._lanes)
-        for work, symbols in zip(works, settled, strict=True):
+        for work, symbols in zip(works, self._verifier.decode(blocks, self._lanes), strict=True):
             work.symbols[work.settled : work.settled + len(symbols)] = symbols
             work.settled += len(symbols)
-        return sum(len(symbols) for symbols in settled)
 
-    def _finish(self, work: _Work) -> Result:
+    def _finish(self, work: Work) -> Result:
         if work.lane is None:
             lane = encode_lane(work.starts, work.frequencies, PRECISION, work.check)
-            return EncodedSlot(lane, float((PRECISION - np.log2(work.frequencies)).sum()))
+            return EncodedSlot(lane, float((PRECISION - np.log2(work.frequencies)).sum()), work.frequencies)
         try:
             return DecodedSlot(work.symbols, self._lanes.finish(work.place))
         except DamagedError as error:
-            self._damaged = True
-            return error
+            work.cohort.damaged = True
+            return error.with_traceback(None)  # it would hold all that this thread is at
 
 
-def _seen(works: Sequence[_Work]) -> list[Slot]:
-    """Slots as a drafter sees them, which must not be able to write into what has been decoded."""
-    slots = [Slot(work.ticket, work.symbols[: work.settled], len(work.symbols)) for work in works]
-    for slot in slots:
-        slot.symbols.flags.writeable = False
-    return slots
+def _by_memory(works: Sequence[Work]) -> list[list[Work]]:
+    """Part works by the memory that they share; those without one are one part."""
+    parts: dict[int, list[Work]] = {}
+    for work in works:
+        parts.setdefault(id(work.cohort.memory), []).append(work)
+    return list(parts.values())

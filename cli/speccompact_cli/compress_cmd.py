@@ -13,6 +13,7 @@ from speccompact_cli.file_jobs import for_each, inputs
 from speccompact_cli.files import open_source, open_target, remove_source
 from speccompact_cli.naming import STANDARD, compressed_name, shown
 from speccompact_cli.progress import Progress
+from speccompact_cli.remote import Remote, open_client, remote_options
 from speccompact_cli.reports import describe_work
 from speccompact_cli.shared_options import (
     coding_options,
@@ -31,6 +32,7 @@ from speccompact_cli.shared_options import (
 @coding_options
 @output_options
 @running_options
+@remote_options
 @verbosity_options
 def compress_command(
     files: tuple[str, ...],
@@ -47,6 +49,7 @@ def compress_command(
     device: str,
     quiet: bool,
     verbose: bool,
+    remote: Remote,
 ) -> int:
     """Compress each FILE to FILE.spc; without FILE, or for -, standard input to standard output."""
     require_single_output(files, output, to_stdout, remove, keep)
@@ -62,16 +65,29 @@ def compress_command(
                 open_target(name, overwrite=force, source=source, binary=True) as target,
                 Progress(console, shown(path), source.size) as progress,
             ):
-                summary = speccompact.compress_stream(
-                    source.stream,
-                    target,
-                    level=DEFAULT_LEVEL if level is None else level,
-                    model=model or DEFAULT_MODEL,
-                    slot_tokens=slot_tokens,
-                    group_frames=group,
-                    options=options,
-                    progress=progress.update,
-                )
+                if client is not None:
+                    summary = client.compress_stream(
+                        source.stream,
+                        target,
+                        level=DEFAULT_LEVEL if level is None else level,
+                        model=model or "",
+                        slot_tokens=slot_tokens,
+                        group_frames=group,
+                        priority=remote.priority,
+                        timeout=remote.timeout,
+                        progress=progress.update,
+                    )
+                else:
+                    summary = speccompact.compress_stream(
+                        source.stream,
+                        target,
+                        level=DEFAULT_LEVEL if level is None else level,
+                        model=model or DEFAULT_MODEL,
+                        slot_tokens=slot_tokens,
+                        group_frames=group,
+                        options=options,
+                        progress=progress.update,
+                    )
             if remove:
                 remove_source(source)
         seconds = time.monotonic() - began
@@ -82,4 +98,5 @@ def compress_command(
         console.detail(describe_work(summary, seconds))
         return SUCCESS
 
-    return for_each(paths, console, compress_one)
+    with open_client(remote, ("threads", "device")) as client:
+        return for_each(paths, console, compress_one)

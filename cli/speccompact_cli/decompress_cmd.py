@@ -13,6 +13,7 @@ from speccompact_cli.file_jobs import content_size, for_each, inputs
 from speccompact_cli.files import open_source, open_target, remove_source
 from speccompact_cli.naming import STANDARD, restored_name, shown
 from speccompact_cli.progress import Progress
+from speccompact_cli.remote import Remote, open_client, remote_options
 from speccompact_cli.reports import (
     describe_drafts,
     describe_loss,
@@ -70,6 +71,7 @@ def parse_range(_context: click.Context, parameter: click.Parameter, value: str 
 @running_options
 @parallel_option
 @drafter_options
+@remote_options
 @verbosity_options
 def decompress_command(
     files: tuple[str, ...],
@@ -89,6 +91,7 @@ def decompress_command(
     drafter_file: str,
     quiet: bool,
     verbose: bool,
+    remote: Remote,
 ) -> int:
     """Decompress each FILE.spc to FILE; without FILE, or for -, standard input to standard output."""
     to_stdout = to_stdout or (byte_range is not None and output is None)
@@ -111,15 +114,27 @@ def decompress_command(
                 open_target(name, overwrite=force, source=source, binary=False) as target,
                 Progress(console, shown(path), source.size, content=content_size(console, source)) as progress,
             ):
-                summary = speccompact.decompress_stream(
-                    source.stream,
-                    target,
-                    options=options,
-                    limits=limits,
-                    salvage=salvage,
-                    byte_range=byte_range,
-                    progress=progress.update,
-                )
+                if client is not None:
+                    summary = client.decompress_stream(
+                        source.stream,
+                        target,
+                        max_output=max_output,
+                        salvage=salvage,
+                        byte_range=byte_range,
+                        priority=remote.priority,
+                        timeout=remote.timeout,
+                        progress=progress.update,
+                    )
+                else:
+                    summary = speccompact.decompress_stream(
+                        source.stream,
+                        target,
+                        options=options,
+                        limits=limits,
+                        salvage=salvage,
+                        byte_range=byte_range,
+                        progress=progress.update,
+                    )
                 if summary.lost and not summary.content_bytes:  # before the output appears under its name
                     raise DamagedError(f"nothing could be saved; {summary.lost[0].reason}")
             if remove:
@@ -134,4 +149,5 @@ def decompress_command(
             console.error(f"{shown(path)}: {describe_loss(lost)}")
         return FORMAT if summary.lost else SUCCESS
 
-    return for_each(paths, console, decompress_one)
+    with open_client(remote, ("threads", "device", "parallel", "drafter", "drafter_file")) as client:
+        return for_each(paths, console, decompress_one)

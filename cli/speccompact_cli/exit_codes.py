@@ -8,7 +8,15 @@ import signal
 from collections.abc import Mapping
 from typing import Final
 
-from speccompact.errors import ArgumentError, FormatError, JobError, LimitError, ModelError, SpecCompactError
+from speccompact.errors import (
+    ArgumentError,
+    FormatError,
+    JobError,
+    LimitError,
+    ModelError,
+    ServiceError,
+    SpecCompactError,
+)
 from speccompact_cli.naming import shown
 
 SUCCESS: Final = 0
@@ -20,6 +28,8 @@ MODEL: Final = 4
 LIMIT: Final = 5
 JOB: Final = 6
 """Something was left out of an archive or of what was extracted, or one job is in the way of another."""
+SERVICE: Final = 69
+"""A service cannot be reached, does not serve this caller or fails, by the convention of sysexits.h."""
 INTERNAL: Final = 70
 """A bug in this program, by the convention of sysexits.h."""
 SIGNAL_BASE: Final = 128
@@ -46,6 +56,7 @@ EXIT_CODES: Final[Mapping[type[BaseException], int]] = {
     ModelError: MODEL,
     LimitError: LIMIT,
     JobError: JOB,
+    ServiceError: SERVICE,
     MemoryError: LIMIT,
     BrokenPipeError: SIGNAL_BASE + signal.SIGPIPE,
     KeyboardInterrupt: SIGNAL_BASE + signal.SIGINT,
@@ -54,10 +65,12 @@ EXIT_CODES: Final[Mapping[type[BaseException], int]] = {
 
 
 OPTION_NAMES: Final[Mapping[str, str]] = {
+    "address": "--remote",
     "alpha": "--alpha",
     "batch": "--batch",
     "block": "--block",
     "byte_range": "--range",
+    "certificate": "--tls-cert",
     "checkpoint_minutes": "--checkpoint-minutes",
     "compile": "--compile",
     "corpus": "--corpus",
@@ -82,11 +95,13 @@ OPTION_NAMES: Final[Mapping[str, str]] = {
     "listed": "--listed",
     "loss": "--loss",
     "markov": "--markov",
+    "max_output": "--max-output",
     "micro_batch": "--micro-batch",
     "mix": "--mix",
     "model": "--model",
     "new": "--new",
     "output": "--output",
+    "priority": "--priority",
     "rank": "--rank",
     "resume": "--resume",
     "rounding_from": "--rounding-from",
@@ -97,6 +112,8 @@ OPTION_NAMES: Final[Mapping[str, str]] = {
     "stride": "--stride",
     "text": "--text",
     "threads": "--threads",
+    "timeout": "--timeout",
+    "token": "--token-file",
     "tokens": "--tokens",
     "top": "--top",
     "trust": "--trust",

@@ -1,6 +1,7 @@
 """``speccompact inspect``."""
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import click
@@ -14,10 +15,12 @@ from speccompact_cli.exit_codes import SUCCESS
 from speccompact_cli.file_jobs import for_each
 from speccompact_cli.files import open_source
 from speccompact_cli.naming import STANDARD, shown
+from speccompact_cli.remote import Remote, open_client, remote_options
 from speccompact_cli.reports import describe_drafts, naming_the_need
 from speccompact_cli.shared_options import drafter_options, files_argument, make_options, running_options
 
 if TYPE_CHECKING:
+    from speccompact.client import Client
     from speccompact.streams.inspecting import FileInfo
 
 
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 @click.option("--stats", is_flag=True, help="Decode it, too, and say what drafts came to.")
 @running_options
 @drafter_options
+@remote_options
 def inspect_command(
     files: tuple[str, ...],
     as_json: bool,
@@ -37,6 +41,7 @@ def inspect_command(
     device: str,
     drafter: DrafterName,
     drafter_file: str,
+    remote: Remote,
 ) -> int:
     """Show what each FILE holds and what it needs, without decoding it unless --stats asks for that."""
     options = make_options(threads, device, drafter=drafter, drafter_file=drafter_file)
@@ -47,7 +52,10 @@ def inspect_command(
 
     def inspect_one(path: str) -> int:
         with open_source(path) as source:
-            info = speccompact.inspect(source.stream)
+            if client is not None:
+                info = client.inspect(source.stream, timeout=remote.timeout)
+            else:
+                info = speccompact.inspect(source.stream)
         decoded = None
         if stats:
             with naming_the_need(1), open_source(path) as source:
@@ -56,11 +64,12 @@ def inspect_command(
             effort = {"effort": decoded.effort.to_json()} if decoded is not None else {}
             click.echo(json.dumps({"path": path} | info.to_json() | effort))
         else:
-            lines = [shown(path), *_summary_lines(info), *(_frame_lines(info) if verbose else [])]
+            lines = [shown(path), *_summary_lines(info, _model_names(client)), *(_frame_lines(info) if verbose else [])]
             click.echo("\n".join(lines + ([describe_drafts(decoded)] if decoded is not None else [])))
         return SUCCESS
 
-    return for_each(files, Console(), inspect_one)
+    with open_client(remote, ("stats", "threads", "device", "drafter", "drafter_file")) as client:
+        return for_each(files, Console(), inspect_one)
 
 
 def _refuse_unused(context: click.Context) -> None:
@@ -74,8 +83,7 @@ def _refuse_unused(context: click.Context) -> None:
             raise ArgumentError(f"--{name.replace('_', '-')} is about decoding; inspect decodes with --stats alone")
 
 
-def _summary_lines(info: "FileInfo") -> list[str]:
-    names = _model_names()
+def _summary_lines(info: "FileInfo", names: Mapping[str, str]) -> list[str]:
     models = [f"{names.get(digest, 'not in the store')} ({digest})" for digest in info.model_digests]
     exact = sorted({part.exact_version for part in info.parts if part.exact_version is not None})
     memory = sorted({part.memory_version for part in info.parts if part.memory_version is not None})
@@ -111,8 +119,11 @@ def _frame_lines(info: "FileInfo") -> list[str]:
     return lines
 
 
-def _model_names() -> dict[str, str]:
-    """Return the names of the store's models by the part of their digest that archives record."""
+def _model_names(client: "Client | None") -> dict[str, str]:
+    """Return the names of the store's models, or of the service's, by the part of their digest that archives record."""
     from speccompact.modelstore.store import MIN_PREFIX_BYTES, list_models  # loads NumPy
+
+    if client is not None:
+        return {model.digest[: 2 * MIN_PREFIX_BYTES]: shown(model.name) for model in client.models()}
 
     return {model.digest[:MIN_PREFIX_BYTES].hex(): ", ".join(model.names) or "unnamed" for model in list_models()}

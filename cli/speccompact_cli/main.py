@@ -20,7 +20,9 @@ _COMMANDS = {
     "compress": ("compress_cmd", "Compress files to FILE.spc."),
     "decompress": ("decompress_cmd", "Decompress FILE.spc."),
     "inspect": ("inspect_cmd", "Show what a compressed file holds, without decoding it."),
+    "jobs": ("jobs_cmd", "Let a service work on files of its own machine."),
     "models": ("models_cmd", "List, fetch, convert, move and remove models."),
+    "serve": ("serve_cmd", "Serve compression over gRPC."),
     "train": ("train_cmd", "Tune a model on text of your own."),
     "verify": ("verify_cmd", "Decode and check, without writing anything."),
 }
@@ -80,8 +82,8 @@ def program() -> None:
     """Lossless compression of text with a language model.
 
     Exit codes: 0 done, 1 the system refused, 2 wrong use, 3 damaged or foreign data, 4 model missing or damaged,
-    5 a limit was reached, 6 an archive job left something out, 70 a bug in this program, 130 interrupted,
-    141 the reader of the output went away, 143 ended by SIGTERM.
+    5 a limit was reached, 6 an archive job left something out, 69 a service refused or failed, 70 a bug in this
+    program, 130 interrupted, 141 the reader of the output went away, 143 ended by SIGTERM.
     """
 
 

@@ -1,10 +1,11 @@
 """int8 x int8 -> int32 matrix products, exact on every device.
 
 `torch._int_mm` uses the int8 units of CPU and GPU. On a CPU it lays the weights out anew in every call, so a model
-that stays in memory is packed once, for oneDNN's linear operator; that returns float32, which carries the integers
-exactly as long as sums stay below 2**24 - the converter's bounds say whether they do. The operator takes signed input,
-or unsigned input with a zero point; on some CPUs only one of the two is vectorised, and the other a thousand times
-slower, so both are timed once on a small product.
+that stays in memory is packed once: for a kernel of our own where the CPU has VNNI (`vnniproduct`), which reads weights
+as fast as memory gives them; else, and where there are matrix units, for oneDNN's linear operator. That returns
+float32, which carries the integers exactly as long as sums stay below 2**24 - the converter's bounds say whether they
+do. It takes signed input, or unsigned input with a zero point; on some CPUs only one of the two is vectorised, and the
+other a thousand times slower, so both are timed once on a small product.
 
 Some older CPUs have only 8-bit multiply-add instructions that saturate at 16 bits. Both ways are therefore tried once
 on extreme values; where neither is exact, float32 carries the integers through an ordinary product: of at most 1,024
@@ -18,6 +19,9 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
+
+from speccompact.exact import vectors
+from speccompact.exact.vnniproduct import PackedProduct
 
 CARRIER_LIMIT = 1 << 24
 """Integers up to this magnitude are exact in float32."""
@@ -41,8 +45,11 @@ def prepare(weight: Tensor, bound: int) -> Product:
         weight: (out, inner) int8.
         bound: largest |sum of products| that any int8 input of magnitude <= 127 can give.
     """
-    if weight.device.type == "cpu" and bound < CARRIER_LIMIT and (packing := _packing()):
-        return packing(weight)
+    if weight.device.type == "cpu":
+        if vectors.available() and not vectors.matrix_units():
+            return PackedProduct(weight)
+        if bound < CARRIER_LIMIT and (packing := _packing()):
+            return packing(weight)
     return functools.partial(int_matmul, weight=weight)
 
 

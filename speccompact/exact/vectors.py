@@ -34,11 +34,21 @@ def available() -> bool:
     pinned = ("CPU_NAME", "CPU_FEATURES", "DISABLE_JIT")
     if any(getattr(numba.config, name, None) for name in pinned):
         return False
+    return _has("avx512f", "avx512bw", "avx512vnni")
+
+
+@functools.cache
+def matrix_units() -> bool:
+    """Whether this CPU multiplies whole tiles of int8 (AMX), which no vector instruction keeps up with."""
+    return _has("amx-int8")
+
+
+def _has(*features: str) -> bool:
     try:
-        features = llvmlite.binding.get_host_cpu_features()
+        found = llvmlite.binding.get_host_cpu_features()
     except RuntimeError:
         return False
-    return all(features.get(name, False) for name in ("avx512f", "avx512bw", "avx512vnni"))
+    return all(found.get(name, False) for name in features)
 
 
 def load(builder: Any, address: Any, kind: Any) -> Any:

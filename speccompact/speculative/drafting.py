@@ -8,16 +8,16 @@ import numpy as np
 
 from speccompact.speculative.controller import MOST_ROWS, Controller
 from speccompact.speculative.drafter import NOTHING, Draft, Drafter, Slot, Symbols
-from speccompact.speculative.effort import Acceptance, Effort
-
-_COUNTED = 64
-"""Positions of a draft that are counted; what is said of later ones is not."""
+from speccompact.speculative.effort import DraftCounts, Effort
 
 
 class Drafting:
     """A drafter, and what is known of the passes that its drafts went through.
 
     Each pass is `propose`, the pass itself, `learn`.
+
+    Attributes:
+        tried: of the last pass, for each slot the name of the drafter and the length of the draft.
     """
 
     def __init__(
@@ -43,13 +43,13 @@ class Drafting:
         self._drafts: list[Draft] = []
         self._asked = False
         self._began = self._draft_s = self._target_s = self._last_s = 0.0
-        self._counts: dict[str, tuple[list[int], list[int], list[int]]] = {}
+        self._counts = DraftCounts()
+        self.tried: list[tuple[str, int]] = []
 
     @property
     def effort(self) -> Effort:
         """All so far; passes are not counted here."""
-        drafts = {name: Acceptance(*map(_by_position, counts)) for name, counts in self._counts.items()}
-        return Effort(0, self._target_s, self._draft_s, drafts, self._notes)
+        return Effort(0, self._target_s, self._draft_s, self._counts.acceptance, self._notes)
 
     def begin(self, capacity: int, symbols: int) -> None:
         """Begin a batch.
@@ -85,9 +85,10 @@ class Drafting:
         """
         ended = self._clock()
         right = [count - 1 for count in settled]
-        for draft, hits in zip(self._drafts, right, strict=True):
-            if len(draft):
-                self._count(draft, hits)
+        self.tried = [(draft.kind or self._name, len(draft)) for draft in self._drafts]
+        for (name, size), hits in zip(self.tried, right, strict=True):
+            if size:
+                self._counts.count(name, size, hits)
         self._drafter.learn(slots, self._drafts, right)
         draft_s = self._last_s + self._clock() - ended
         self._target_s += ended - self._began
@@ -107,14 +108,6 @@ class Drafting:
         known = [(draft.symbols >= 0) & (draft.symbols < self._symbols) for draft in cut]
         return [draft.cut(int(np.append(fine, False).argmin())) for draft, fine in zip(cut, known, strict=True)]
 
-    def _count(self, draft: Draft, hits: int) -> None:
-        """Count by length how far a draft went, how far it was looked at, how far it was right."""
-        name, size = draft.kind or self._name, len(draft)
-        if name not in self._counts:
-            self._counts[name] = ([0] * (_COUNTED + 1), [0] * (_COUNTED + 1), [0] * (_COUNTED + 1))
-        for counts, length in zip(self._counts[name], (size, min(hits + 1, size), hits), strict=True):
-            counts[min(length, _COUNTED)] += 1
-
 
 def _fitting(drafts: Sequence[Draft]) -> list[Draft]:
     """Cut drafts to an equal length where all together are too many rows for a pass."""
@@ -122,9 +115,3 @@ def _fitting(drafts: Sequence[Draft]) -> list[Draft]:
     if sizes.sum() <= MOST_ROWS:
         return list(drafts)
     return [draft.cut(MOST_ROWS // int(np.count_nonzero(sizes))) for draft in drafts]
-
-
-def _by_position(lengths: Sequence[int]) -> tuple[int, ...]:
-    """Return how many were longer than 0, 1, 2 and so on, of counts by length."""
-    longer = np.cumsum(lengths[:0:-1])[::-1]
-    return tuple(longer[longer > 0].tolist())

@@ -1,9 +1,12 @@
 """What decoding has cost, and what drafts have saved: numbers that add up over frames."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from operator import add, sub
+from typing import Final
+
+import numpy as np
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,29 @@ class Acceptance:
         """Return what the operation makes of every pair of counts; where one is missing, it is 0."""
         pairs = ((self.proposed, other.proposed), (self.reached, other.reached), (self.right, other.right))
         return Acceptance(*(tuple(operation(a, b) for a, b in zip_longest(*pair, fillvalue=0)) for pair in pairs))
+
+
+_COUNTED: Final = 64
+"""Positions of a draft that are counted; what is said of later ones is not."""
+
+
+class DraftCounts:
+    """Counts drafts while they come, by the name of the drafter."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, tuple[list[int], list[int], list[int]]] = {}
+
+    def count(self, name: str, size: int, hits: int) -> None:
+        """Count by length how far a draft went, how far it was looked at, how far it was right."""
+        if name not in self._counts:
+            self._counts[name] = ([0] * (_COUNTED + 1), [0] * (_COUNTED + 1), [0] * (_COUNTED + 1))
+        for counts, length in zip(self._counts[name], (size, min(hits + 1, size), hits), strict=True):
+            counts[min(length, _COUNTED)] += 1
+
+    @property
+    def acceptance(self) -> dict[str, Acceptance]:
+        """What came of them so far."""
+        return {name: Acceptance(*map(_by_position, counts)) for name, counts in self._counts.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,3 +109,9 @@ class Effort:
 
     def _of(self, name: str) -> Acceptance:
         return self.drafts.get(name, Acceptance())
+
+
+def _by_position(lengths: Sequence[int]) -> tuple[int, ...]:
+    """Return how many were longer than 0, 1, 2 and so on, of counts by length."""
+    longer = np.cumsum(lengths[:0:-1])[::-1]
+    return tuple(longer[longer > 0].tolist())

@@ -30,11 +30,15 @@ class Block:
         place: the slot's place in cache and lanes.
         start: position of the first of them (symbols of the slot before it are settled).
         inputs: (count,) int32, the symbol before each: the last settled one, then the proposal.
+        memory: of the frame that the slot belongs to; None where it shares nothing.
+        member: the slot's number in that frame.
     """
 
     place: int
     start: int
     inputs: Symbols
+    memory: GroupMemory | None = None
+    member: int = 0
 
 
 def inputs_of(settled: Symbols, proposal: Symbols) -> Symbols:
@@ -54,15 +58,9 @@ def inputs_of(settled: Symbols, proposal: Symbols) -> Symbols:
 class Verifier:
     """Runs blocks through the target."""
 
-    def __init__(
-        self, transformer: Transformer, predictor: Predictor, cache: Cache, memory: GroupMemory | None = None
-    ) -> None:
-        """Bind a target to what its passes extend and read.
-
-        Args:
-            memory: that of the slots in the cache; they are then one frame, place by place.
-        """
-        self._transformer, self._predictor, self._cache, self._memory = transformer, predictor, cache, memory
+    def __init__(self, transformer: Transformer, predictor: Predictor, cache: Cache) -> None:
+        """Bind a target to what its passes extend and read."""
+        self._transformer, self._predictor, self._cache = transformer, predictor, cache
 
     def read(self, blocks: Sequence[Block]) -> tuple[Tensor, Tensor]:
         """Target pass over known symbols.
@@ -81,23 +79,27 @@ class Verifier:
         hidden = torch.empty(tokens, weights.hidden, dtype=torch.int8, device=weights.embed.device)
         return hidden, torch.empty(tokens, dtype=torch.int64, device=weights.embed.device)
 
-    def encode(self, asked: Asked, symbols: Symbols) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def encode(
+        self, asked: Asked, symbols: Symbols, memory: GroupMemory | None = None
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Coding intervals of known symbols, from rows that `read` returned.
 
         Args:
-            asked: rows, with a memory those of one epoch.
+            asked: rows, with a memory those of one epoch, their places the slots' numbers in the frame.
             symbols: (rows,) int32, the symbol of each.
+            memory: of the frame that all rows belong to.
 
         Returns:
             starts and frequencies, (rows,) int64 each.
         """
-        return self._predictor.intervals(asked, symbols.astype(np.int64), self._memory)
+        return self._predictor.intervals(asked, symbols.astype(np.int64), memory)
 
     def decode(self, blocks: Sequence[Block], lanes: LaneReader) -> list[Symbols]:
         """True symbols of blocks, up to and including the first that differs from the proposal.
 
         Args:
-            blocks: at most one for each place; with a memory, none reaches beyond the epoch.
+            blocks: at most one for each place, those of a memory next to each other; with one, none reaches beyond the
+                epoch.
             lanes: one symbol for each result is taken.
 
         Returns:
@@ -114,7 +116,7 @@ class Verifier:
         return settled
 
     def _find(self, blocks: Sequence[Block], hidden: Tensor, scale: Tensor, lanes: LaneReader) -> list[Symbols]:
-        """Find the true symbols of some blocks.
+        """Find the true symbols of some blocks of one memory, or of none.
 
         The distributions of all rows are computed together, as if the proposals were right; those behind the first
         wrong one of a block are of no use, but the weights of the head were read once for all.
@@ -125,11 +127,13 @@ class Verifier:
         places = np.array([block.place for block in blocks], dtype=np.int64)
         starts = np.array([block.start for block in blocks], dtype=np.int64)
         inputs = np.concatenate([block.inputs for block in blocks])
-        if self._memory is not None:
+        memory = blocks[0].memory
+        if memory is not None:
             for block in blocks:
-                self._memory.know(block.place, block.start, block.inputs[1:])
-        asked = Asked(np.repeat(places, counts), np.repeat(starts, counts) + offsets, hidden, scale)
-        spread = self._predictor.spread(asked, self._memory)
+                memory.know(block.member, block.start, block.inputs[1:])
+        members = np.array([block.member for block in blocks], dtype=np.int64)
+        asked = Asked(np.repeat(members, counts), np.repeat(starts, counts) + offsets, hidden, scale)
+        spread = self._predictor.spread(asked, memory)
         came = np.full(len(inputs), -1, dtype=np.int64)
         alive = np.arange(len(blocks))
         for offset in range(int(counts.max())):
@@ -137,7 +141,7 @@ class Verifier:
             points = lanes.points(places[alive])
             part = spread.take(rows)  # copied once: a row has a score for every token
             came[rows], lows, frequencies = self._predictor.find(part, points)
-            self._predictor.note(part, came[rows], self._memory)
+            self._predictor.note(part, came[rows], memory)
             lanes.advance(places[alive], lows, frequencies)
             goes_on = offset + 1 < counts[alive]
             alive, rows = alive[goes_on], rows[goes_on]
@@ -155,11 +159,12 @@ class Verifier:
 
 
 def _cuts(blocks: Sequence[Block]) -> list[int]:
-    """Return where to cut blocks, so that a part has at most ROWS rows, or a single block."""
+    """Return where to cut blocks, so that a part has one memory and at most ROWS rows, or is a single block."""
     cuts, rows = [], 0
     for index, block in enumerate(blocks):
         rows += len(block.inputs)
-        if rows > ROWS and rows > len(block.inputs):
+        other = index > 0 and block.memory is not blocks[index - 1].memory
+        if other or (rows > ROWS and rows > len(block.inputs)):
             cuts.append(index)
             rows = len(block.inputs)
     return [*cuts, len(blocks)]

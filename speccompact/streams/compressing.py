@@ -155,7 +155,6 @@ class _Group:
     """The frames that share a memory, as they come.
 
     Attributes:
-        memory: gives the memory that the next frame begins with; None where slots share nothing.
         identity: of the memory, for the header.
     """
 
@@ -163,8 +162,12 @@ class _Group:
         self._frames, self._table_bits, self._engine = params.group_frames, params.table_bits, engine
         self._memory: SlotMemory | None = None
         self._count = 0
-        self.memory: Callable[[], SlotMemory] | None = self._obtain if params.group_frames else None
         self.identity: MemoryIdentity | None = None
+
+    @property
+    def memory(self) -> Callable[[], SlotMemory] | None:
+        """Gives the memory that the next frame begins with; None where slots share nothing."""
+        return self._obtain if self._frames else None
 
     def size(self, symbols: int | None) -> None:
         """Choose the size of the table before a part begins: for the symbols that are all there are, or for any number.

@@ -18,7 +18,8 @@ Run = Callable[..., tuple[int, bytes, str]]
 def own_environment() -> dict[str, str]:
     """Return an environment with the tree's own sources on the path, in which a warning is an error."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("SPECCOMPACT_D")}
-    return kept | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "cli")]), "PYTHONWARNINGS": "error"}
+    path = os.pathsep.join(str(folder) for folder in (ROOT, ROOT / "cli", ROOT / "proto"))
+    return kept | {"PYTHONPATH": path, "PYTHONWARNINGS": "error"}
 
 
 def spawn(

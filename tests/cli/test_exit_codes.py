@@ -14,12 +14,13 @@ from speccompact.errors import (
     JobError,
     LimitError,
     ModelError,
+    ServiceError,
     SpecCompactError,
 )
 from speccompact_cli.exit_codes import EXIT_CODES, INTERNAL, USAGE, Stopped, describe, exit_code
 from tests.source_tree import ROOT
 
-FAMILIES = {ArgumentError: 2, FormatError: 3, ModelError: 4, LimitError: 5, JobError: 6}
+FAMILIES = {ArgumentError: 2, FormatError: 3, ModelError: 4, LimitError: 5, JobError: 6, ServiceError: 69}
 
 
 def descendants(root: type[SpecCompactError]) -> Iterator[type[SpecCompactError]]:

@@ -5,7 +5,7 @@ import ast
 import pytest
 
 import speccompact
-from speccompact import archive
+from speccompact import archive, client
 from tests.source_tree import Module, modules
 
 
@@ -27,11 +27,12 @@ def test_lists_are_sorted_and_without_repeats(module: Module) -> None:
 def test_the_public_surface_is_sorted_and_without_repeats() -> None:
     assert list(speccompact.__all__) == sorted(set(speccompact.__all__))
     assert list(archive.__all__) == sorted(set(archive.__all__))
+    assert list(client.__all__) == sorted(set(client.__all__))
 
 
 def test_every_public_name_exists() -> None:
     assert speccompact.__all__
-    for module in (speccompact, archive):
+    for module in (speccompact, archive, client):
         for name in module.__all__:
             assert getattr(module, name) is not None
 
@@ -45,3 +46,5 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         _ = speccompact.no_such_name
     with pytest.raises(AttributeError, match="no_such_name"):
         _ = archive.no_such_name
+    with pytest.raises(AttributeError, match="no_such_name"):
+        _ = client.no_such_name

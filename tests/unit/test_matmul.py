@@ -3,8 +3,9 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from speccompact.exact import matmul
+from speccompact.exact import matmul, vectors
 from speccompact.exact.matmul import carrier_matmul, int_matmul
+from speccompact.exact.vnniproduct import PackedProduct
 from tests.hostile_integers import hostile_rows
 
 PRODUCTS = [int_matmul, carrier_matmul]
@@ -127,3 +128,36 @@ def test_the_faster_packing_is_taken(slow: type[matmul._Packed], monkeypatch: py
 def test_a_packing_that_is_not_exact_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(matmul, "_keeps_extremes", lambda product: False)
     assert matmul._packing.__wrapped__() is None
+
+
+@pytest.mark.parametrize(
+    ("rows", "outputs", "inner"), [(1, 1, 1), (5, 63, 577), (6, 64, 576), (7, 65, 4), (13, 130, 1537)]
+)
+def test_own_kernel_is_exact_on_hostile_values(rows: int, outputs: int, inner: int) -> None:
+    if not vectors.available():
+        pytest.skip("not for this CPU")
+    x, weight = hostile_rows(inner, 127, torch.int8, seed=1), hostile_rows(inner, 127, torch.int8, seed=2)
+    x = x.repeat(-(-rows // len(x)), 1)[:rows]
+    weight = weight.repeat(-(-outputs // len(weight)), 1)[:outputs]
+    found = PackedProduct(weight)(x)
+    assert found.dtype == torch.int32
+    assert found.is_contiguous()
+    assert torch.equal(found.to(torch.int64), wanted(x, weight))
+
+
+def test_own_kernel_bears_the_longest_sums() -> None:
+    if not vectors.available():
+        pytest.skip("not for this CPU")
+    x = torch.full((2, 131071), 127, dtype=torch.int8)
+    x[1] = -127
+    weight = torch.full((3, 131071), 127, dtype=torch.int8)
+    assert PackedProduct(weight)(x).tolist() == [[131071 * 127**2] * 3, [-131071 * 127**2] * 3]
+
+
+@pytest.mark.parametrize(("vnni", "amx", "own"), [(True, False, True), (True, True, False), (False, False, False)])
+def test_own_kernel_is_for_cpus_without_matrix_units(
+    vnni: bool, amx: bool, own: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vectors, "available", lambda: vnni)
+    monkeypatch.setattr(vectors, "matrix_units", lambda: amx)
+    assert isinstance(matmul.prepare(torch.ones(3, 5, dtype=torch.int8), 5), PackedProduct) == own

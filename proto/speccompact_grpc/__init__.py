@@ -1,0 +1,1 @@
+"""The gRPC service: many callers, one model, full batches."""
