@@ -89,8 +89,8 @@ def append(
             trailer.archive_id,
         ):
             raise JobError(
-                f"{base_name + SUFFIX} is of a job with another archive, other sources or options; repeat those to go on "
-                "with it, or delete it to begin anew"
+                f"{base_name + SUFFIX} is of a job with another archive, other sources or options; repeat those to go "
+                "on with it, or delete it to begin anew"
             )
         listener(Event("planned", {"bytes": ledger.content_bytes()[1]}))
         with Output(base_name, volume_bytes, suffix="") as file:
