@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from speccompact.archive.archivefile import ArchiveFile
 from speccompact.archive.creating import create
 from speccompact.archive.groupbuilding import Coder, GroupTask
 from speccompact.archive.groupexecutors import LocalExecutor
@@ -18,6 +19,7 @@ from speccompact.errors import ArgumentError, ModelMissingError
 from speccompact.options import Options
 from tests.fakes import prose
 from tests.source_tree import ROOT
+from tests.tiny_text import STORY
 
 ray = pytest.importorskip("ray", reason="the ray extra is not installed")
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -26,8 +28,10 @@ from speccompact.archive.rayexecutor import RayExecutor  # noqa: E402 - needs ra
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[None]:
+def cluster(tiny_store: Path) -> Iterator[None]:
+    """Three worker processes at most, that find the tiny model."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPECCOMPACT_HOME", str(tiny_store))
         patch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
         ray.init(num_cpus=3, include_dashboard=False, log_to_driver=False, _node_ip_address="127.0.0.1")
     yield
@@ -36,25 +40,32 @@ def cluster() -> Iterator[None]:
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """Files that need no model: worker processes have none."""
+    """Files for zstandard, and text for the tiny model."""
     (tmp_path / "tree").mkdir()
     for number in range(6):
         noise = bytes((i * 7919 + number >> 3 ^ i * i) & 0xFF for i in range(3000))
         (tmp_path / "tree" / f"{number}.bin").write_bytes(noise)
+    for number in range(3):
+        (tmp_path / "tree" / f"{number}.txt").write_bytes(f"{number} {STORY}".encode() * 2)
     return tmp_path / "tree"
 
 
 def make(output: Path, tree: Path, executor: Any, **hooks: Any) -> bytes:
-    create(str(output), Request((str(tree),)), executor=executor, **hooks)
+    request = Request((str(tree),), level=2, model="tiny", slot_tokens=16, group_frames=1)
+    create(str(output), request, executor=executor, **hooks)
     return output.read_bytes()
 
 
-@pytest.mark.usefixtures("cluster")
+@pytest.mark.usefixtures("cluster", "tiny_home")
 def test_the_archive_is_the_local_one_though_a_worker_dies(
     tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("speccompact.archive.preparing.BUNDLE_BYTES", 1000)
     local = make(tmp_path / "local.spca", tree, LocalExecutor(Options()))
+    with ArchiveFile(str(tmp_path / "local.spca")) as archive:
+        codings = [place.coding for place in archive.catalogue.groups.values()]
+    assert codings.count(Coding.TEXT) > 1
+    assert len(codings) > 5
     executor = RayExecutor(Options(threads=1), workers=3)
     started: list[Any] = []
     start = executor._start
