@@ -11,7 +11,7 @@ from speccompact.archive.creating import create
 from speccompact.archive.events import Event, JobSummary
 from speccompact.archive.extracting import extract
 from speccompact.archive.groupexecutors import LocalExecutor
-from speccompact.archive.restoring import RestoreOptions
+from speccompact.archive.readoptions import RestoreOptions
 from speccompact.errors import DamagedError
 from speccompact.options import Options
 from speccompact.streams.engine import Engines

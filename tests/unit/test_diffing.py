@@ -1,8 +1,13 @@
 import os
 from pathlib import Path
+from typing import BinaryIO
 
+import pytest
+
+from speccompact.archive import diffing
 from speccompact.archive.diffing import diff
 from speccompact.archive.request import Request
+from speccompact.archive.storage import open_read
 from tests.archive_trees import make_tree, opened, pack
 
 
@@ -29,3 +34,21 @@ def test_what_differs(tmp_path: Path) -> None:
     assert found == expected
     found = differences(tmp_path / "a.spca", tree, content=True)
     assert found[b"tree/docs/5.txt"] == ("content",)
+
+
+def test_a_file_that_cannot_be_read_is_told_and_the_rest_is_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = make_tree(tmp_path / "tree")
+    pack(tmp_path / "a.spca", tree)
+
+    def refuse(location: str) -> BinaryIO:
+        if location.endswith("/run.sh"):
+            raise PermissionError(13, "Permission denied", location)
+        return open_read(location)
+
+    monkeypatch.setattr(diffing, "open_read", refuse)
+    (tree / "new").touch()
+    found = differences(tmp_path / "a.spca", tree, content=True)
+    assert found[b"tree/run.sh"] == ("unreadable",)
+    assert found[b"tree/new"] == ("new",)
