@@ -103,3 +103,10 @@ def test_what_ships_is_found_by_its_vocabulary(tmp_path: Path, monkeypatch: pyte
     assert found is not None
     assert found.shape == tiny_block().shape
     assert made("hybrid") == (HybridDrafter, "hybrid", "")
+
+
+def test_a_network_costs_nothing_by_a_clock_that_stands_still(tmp_path: Path) -> None:
+    file = str(write_tiny_block(tmp_path / "mine.safetensors"))
+    drafter, _, _ = make_drafter(tiny(QUIET)[0].vocabulary, Options(drafter="hybrid", drafter_file=file), clock=float)
+    assert isinstance(drafter, HybridDrafter)
+    assert drafter._clock() == drafter._clock() == 0.0
