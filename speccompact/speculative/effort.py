@@ -2,11 +2,9 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
+from itertools import accumulate, zip_longest
 from operator import add, sub
 from typing import Final
-
-import numpy as np
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,5 +111,5 @@ class Effort:
 
 def _by_position(lengths: Sequence[int]) -> tuple[int, ...]:
     """Return how many were longer than 0, 1, 2 and so on, of counts by length."""
-    longer = np.cumsum(lengths[:0:-1])[::-1]
-    return tuple(longer[longer > 0].tolist())
+    longer = list(accumulate(lengths[:0:-1]))[::-1]
+    return tuple(count for count in longer if count > 0)

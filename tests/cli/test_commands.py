@@ -241,7 +241,7 @@ def test_no_help_is_cut_or_shows_marks_of_its_source(call: Run) -> None:
 def test_help_lists_every_exit_code_of_the_readme(call: Run) -> None:
     text = " ".join(call("--help")[1].decode().split())
     codes = re.findall(r"^\| (\d+) \|", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE)
-    assert len(codes) == 11
+    assert len(codes) == 12
     assert all(re.search(rf"[ ,]{code} ", text) for code in codes)
 
 
