@@ -40,7 +40,7 @@ def list_command(states: tuple[str, ...], as_json: bool, remote: Remote) -> int:
 @_JSON
 @remote_job_options
 def get_command(job_id: str, as_json: bool, remote: Remote) -> int:
-    """Show a job as it is now; if it has ended, exit with the code of its work."""
+    """Show a job; if it has ended, exit with the code of its work."""
     with connect(remote) as client:
         job = client.jobs.get(job_id, timeout=remote.timeout)
     show(job, as_json=as_json)

@@ -88,7 +88,7 @@ def decompress_job(**fields: Any) -> Work:
 @coding_options
 @_submitting
 def create_job(**fields: Any) -> Work:
-    """Pack the trees SOURCE... into ARCHIVE."""
+    """Pack trees into ARCHIVE."""
     return "archive_create", {"options": _options(fields), **fields}
 
 
@@ -111,7 +111,7 @@ def append_job(**fields: Any) -> Work:
 @_FORCE
 @_submitting
 def extract_job(**fields: Any) -> Work:
-    """Give PATH... of ARCHIVE, or all of it, back below the folder TARGET."""
+    """Give files of ARCHIVE, or all, back below the folder TARGET."""
     return "archive_extract", fields
 
 
