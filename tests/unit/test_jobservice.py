@@ -278,7 +278,7 @@ def test_a_file_of_jobs_that_cannot_be_used_is_told_without_its_path(
         with pytest.raises(grpc.RpcError) as caught:
             call()
         assert caught.value.code() == Code.FAILED_PRECONDITION
-        assert "secret" not in caught.value.details()
+        assert "secret" not in str(caught.value.details())
 
 
 def test_a_key_finds_the_job_again(stub: Stub) -> None:
