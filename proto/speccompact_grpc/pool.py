@@ -5,6 +5,7 @@ text is not kept waiting by a large one; those of a frame with a memory come all
 epochs side by side. Each kind has half of the places while the other wants more: neither can keep the other out.
 """
 
+import copy
 import threading
 import time
 from collections.abc import Callable
@@ -135,7 +136,7 @@ class Pool:
                 with self._changed:
                     for order in self._active:
                         self._batch.drop(order.cohort)
-                        self._end(order, error)
+                        self._end(order, _own(error))
                     self._active = []
 
     def _prepare(self) -> bool:
@@ -236,3 +237,11 @@ class Pool:
                 else:
                     left.append(order)
             self._active = left
+
+
+def _own(error: Exception) -> Exception:
+    """Return an error for one of several threads: with one for all, each would hold what the others are at."""
+    try:
+        return copy.copy(error).with_traceback(error.__traceback__)
+    except Exception:  # not every error can be made again
+        return RuntimeError(f"{type(error).__name__}: {error}").with_traceback(error.__traceback__)

@@ -242,6 +242,27 @@ def test_a_fault_in_a_pass_is_told_and_the_pool_goes_on(monkeypatch: pytest.Monk
         assert decode(made, SLOTS, LANES) == [slot.tolist() for slot in SLOTS]
 
 
+def test_each_caller_gets_an_error_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Odd(Exception):
+        def __init__(self, one: int, other: int) -> None:
+            super().__init__("odd")
+
+    for fault, kind in ((ValueError("a fault"), ValueError), (Odd(1, 2), RuntimeError)):
+
+        def broken(batch: SlotBatch, fault: Exception = fault) -> int:
+            if batch.free:  # until both are there
+                time.sleep(0.001)
+                return 0
+            raise fault
+
+        with pool(places=8) as made, monkeypatch.context() as patch, ThreadPoolExecutor(2) as threads:
+            patch.setattr(SlotBatch, "step", broken)
+            calls = [threads.submit(decode, made, SLOTS, LANES) for _ in range(2)]
+            one, other = (call.exception(_SECONDS) for call in calls)
+        assert type(one) is type(other) is kind
+        assert one is not other
+
+
 def test_a_fault_while_places_are_given_is_told_and_the_pool_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(batch: SlotBatch, lane: bytes, tokens: int, cohort: object) -> int:
         raise MemoryError
