@@ -5,7 +5,7 @@
 What a pass settles depends on the text and the drafter alone, since drafts are held against the text. Each folder of
 HELD_OUT is a kind of text; its files are cut into slots as the product cuts them, and as many slots as a frame has are
 decoded side by side. Drafts are cut at the borders of epochs, as they are with a memory, and not by a controller: it
-would need a target's times.
+would need a target's times. For the same reason no drafter of `hybrid` costs anything here.
 """
 
 import argparse
@@ -55,7 +55,8 @@ def main() -> None:
     for folder in sorted(path for path in arguments.held_out.iterdir() if path.is_dir()):
         slots = cut(folder, tokenizer, arguments.slot_tokens, arguments.tokens)
         if slots:
-            drafting = Drafting(make_drafter(tokenizer.vocabulary, options)[0], name)
+            drafter, *_ = make_drafter(tokenizer.vocabulary, options, clock=lambda: 0.0)
+            drafting = Drafting(drafter, name)
             frames = [slots[i : i + arguments.frame_slots] for i in range(0, len(slots), arguments.frame_slots)]
             passes = sum(replay(drafting, frame, tokenizer, arguments.length, borders) for frame in frames)
             tokens = sum(map(len, slots))

@@ -4,6 +4,8 @@ What cannot be had for a vocabulary is replaced by `suffix`, which needs nothing
 opens whatever drafts.
 """
 
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 from speccompact.errors import ModelError
@@ -34,7 +36,12 @@ def make_drafting(vocabulary: Vocabulary, options: Options, workers: Workers | N
 
 
 def make_drafter(
-    vocabulary: Vocabulary, options: Options, workers: Workers | None = None, *, floor: float | None = None
+    vocabulary: Vocabulary,
+    options: Options,
+    workers: Workers | None = None,
+    *,
+    floor: float | None = None,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> tuple[Drafter, str, str]:
     """Return the drafter that options name, for a vocabulary, its name, and why it is another; "" where it is not.
 
@@ -43,6 +50,7 @@ def make_drafter(
         options: name the drafter, and its weights.
         workers: for drafters whose work can be shared; None for some of their own.
         floor: chance below which drafts end; None leaves that to the drafter, 0 has them as long as they can be.
+        clock: seconds, by which `hybrid` judges what a network costs; to one that stands still it costs nothing.
 
     Raises:
         ModelError: the file that options name cannot be read, or is no drafter.
@@ -60,7 +68,7 @@ def make_drafter(
     )
     if made is None:
         return SuffixDrafter(), "suffix", f"suffix drafts in place of {name}: {reason}"
-    return (HybridDrafter(SuffixDrafter(), made) if name == "hybrid" else made), name, ""
+    return (HybridDrafter(SuffixDrafter(), made, clock) if name == "hybrid" else made), name, ""
 
 
 def _block(vocabulary: Vocabulary, options: Options, workers: Workers, floor: float) -> tuple[BlockDrafter | None, str]:

@@ -1,10 +1,12 @@
 """Drafters by name: what is made, and what stands in where weights are missing or of another vocabulary."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from speccompact.errors import ModelError
+from speccompact.modelstore.download import file_sha256
 from speccompact.options import DrafterName, Options
 from speccompact.speculative import shipped
 from speccompact.speculative.block import BlockDrafter
@@ -72,11 +74,13 @@ def test_a_file_that_is_not_there_is_an_error(tiny_home: Path, name: DrafterName
         made(name, file)
 
 
-@pytest.mark.skipif(not [*WEIGHTS.glob("*.safetensors")], reason="no weights ship yet")
 def test_weights_that_ship_are_small_and_say_what_they_were_made_of() -> None:
-    for path in WEIGHTS.glob("*.safetensors"):
+    shipping = sorted(WEIGHTS.glob("*.safetensors"))
+    assert [path.name for path in shipping] == ["smollm2-135m.safetensors"]
+    for path in shipping:
         assert path.stat().st_size <= MOST_BYTES
-        assert path.with_suffix("").with_suffix(".provenance.json").exists()
+        record = json.loads(path.with_suffix(".provenance.json").read_text("utf-8"))
+        assert record["result"]["drafter_sha256"] == file_sha256(path)
         assert shipped_block(vocabulary_of(path)) is not None
 
 
@@ -103,3 +107,10 @@ def test_what_ships_is_found_by_its_vocabulary(tmp_path: Path, monkeypatch: pyte
     assert found is not None
     assert found.shape == tiny_block().shape
     assert made("hybrid") == (HybridDrafter, "hybrid", "")
+
+
+def test_a_network_costs_nothing_by_a_clock_that_stands_still(tmp_path: Path) -> None:
+    file = str(write_tiny_block(tmp_path / "mine.safetensors"))
+    drafter, _, _ = make_drafter(tiny(QUIET)[0].vocabulary, Options(drafter="hybrid", drafter_file=file), clock=float)
+    assert isinstance(drafter, HybridDrafter)
+    assert drafter._clock() == drafter._clock() == 0.0
