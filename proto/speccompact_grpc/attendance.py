@@ -3,10 +3,11 @@
 import threading
 import time
 
+from speccompact_grpc.calls import time_left
 from speccompact_grpc.interception import PassiveStage, ServedCall
 
-_FOR_EVER_SECONDS = 1e9
-"""gRPC gives a call without a deadline one that lies further away than this."""
+_AS_LONG_AS_IT_TAKES = frozenset({"WatchJob"})
+"""Methods whose calls last as long as what they tell about, and do no work."""
 
 
 class Attendance(PassiveStage):
@@ -21,7 +22,7 @@ class Attendance(PassiveStage):
 
         Args:
             idle_seconds: how long one is waited for; 0 for ever.
-            call_seconds: how long a call without a deadline may take; 0 for ever.
+            call_seconds: how long a call without a deadline may take, unless it watches a job; 0 for ever.
         """
         self._idle_seconds, self._call_seconds = idle_seconds, call_seconds
         self._lock = threading.Lock()
@@ -58,6 +59,6 @@ class Attendance(PassiveStage):
         waiting = [since for since in (call.reading_since, call.writing_since) if since]
         if self._idle_seconds and any(now - since > self._idle_seconds for since in waiting):
             return True
-        left = call.context.time_remaining()
-        unbounded = left is None or left > _FOR_EVER_SECONDS
-        return bool(self._call_seconds) and unbounded and now - call.began > self._call_seconds
+        if not self._call_seconds or call.method in _AS_LONG_AS_IT_TAKES or time_left(call.context) is not None:
+            return False
+        return now - call.began > self._call_seconds

@@ -7,9 +7,9 @@ import grpc
 from speccompact_grpc.interception import PassiveStage, ServedCall
 from speccompact_grpc.refusals import Refusal
 from speccompact_grpc.tokens import Tokens
+from speccompact_grpc.v1 import speccompact_pb2 as pb
 
-_SCHEME: Final = "bearer "
-_JOB_METHODS: Final = frozenset({"SubmitJob", "GetJob", "ListJobs", "WatchJob", "CancelJob"})
+_JOB_METHODS: Final = frozenset(pb.DESCRIPTOR.services_by_name["JobService"].methods_by_name)
 
 
 class Authentication(PassiveStage):
@@ -23,14 +23,13 @@ class Authentication(PassiveStage):
         """Set the caller, or refuse."""
         if self._tokens is None:
             return
-        text = call.metadata.get("authorization", "")
-        if not text.lower().startswith(_SCHEME):
-            raise Refusal(
-                grpc.StatusCode.UNAUTHENTICATED, "TOKEN", "send a token as metadata authorization: Bearer TOKEN"
-            )
-        caller = self._tokens.caller(text[len(_SCHEME) :].strip())
+        caller = self._tokens.bearer(call.metadata.get("authorization", ""))
         if caller is None:
-            raise Refusal(grpc.StatusCode.UNAUTHENTICATED, "TOKEN", "the token is unknown here")
+            raise Refusal(
+                grpc.StatusCode.UNAUTHENTICATED,
+                "TOKEN",
+                "send a token that is known here as metadata authorization: Bearer TOKEN",
+            )
         if call.method in _JOB_METHODS and not caller.jobs:
             raise Refusal(grpc.StatusCode.PERMISSION_DENIED, "TOKEN", "the token may not be used for jobs")
         call.caller = caller

@@ -3,7 +3,12 @@
 import threading
 import time
 
+import grpc
+
 from speccompact_grpc.callers import NORMAL
+
+_FAR_SECONDS = 1e9
+"""gRPC gives a call without a deadline one that lies further away than this."""
 
 
 class CallEnded(Exception):
@@ -83,3 +88,9 @@ class Call:
                 raise failure
         finally:
             del failure  # it would hold this frame until the next collection of garbage
+
+
+def time_left(context: grpc.ServicerContext) -> float | None:
+    """Return the seconds until the deadline that a caller has set; None where there is none."""
+    left = context.time_remaining()
+    return None if left is None or left > _FAR_SECONDS else left

@@ -16,7 +16,7 @@ from speccompact.errors import ArgumentError, LimitError
 from speccompact.params import DEFAULT_LEVEL
 from speccompact.streams.summary import Summary
 from speccompact_grpc.callers import current_caller
-from speccompact_grpc.calls import Call, CallEnded
+from speccompact_grpc.calls import Call, CallEnded, time_left
 from speccompact_grpc.failures import known
 from speccompact_grpc.refusals import Refusal
 from speccompact_grpc.serviceengines import ServedModels, ServiceEngines
@@ -31,8 +31,9 @@ _MOST_ITEMS: Final = 256
 _MANY_THREADS: Final = 32
 """Items of one CompressMany that are on the way at once."""
 
-_FAR: Final = 1e9
-"""gRPC gives a call without a deadline one that lies further away than this (seconds)."""
+
+_MOST_FRAMES: Final = 1 << 15
+"""Frames and parts that Inspect describes: they are held until the end, and the answer is one message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +140,8 @@ class CompressionServicer(CompressionServiceServicer):
         """See the proto file."""
         with _serving(context):
             source = RequestStream(request_iterator, _kind, self._limits.call_bytes)
-            return inspect_message(inspect(cast(BinaryIO, source)), include_frames=source.start.include_frames)
+            info = inspect(cast(BinaryIO, source), limits=Limits(frames=_MOST_FRAMES))
+            return inspect_message(info, include_frames=source.start.include_frames)
 
     def ListModels(self, request: pb.ListModelsRequest, context: grpc.ServicerContext) -> pb.ListModelsResponse:
         """See the proto file."""
@@ -220,8 +222,8 @@ def _serving(context: grpc.ServicerContext) -> Iterator[float]:
 
 def _call(context: grpc.ServicerContext, priority: int) -> Call:
     """Return a call for the pool, that ends with the one of gRPC."""
-    caller, left = current_caller(), context.time_remaining()
-    deadline = None if left is None or left > _FAR else time.monotonic() + left
+    caller, left = current_caller(), time_left(context)
+    deadline = None if left is None else time.monotonic() + left
     call = Call(caller.name, caller.granted(priority), deadline)
     if not context.add_callback(call.cancel):
         call.cancel()

@@ -20,7 +20,7 @@ from speccompact_grpc.jobrecords import JobProgress, JobRecord, JobState
 
 _LOG = logging.getLogger(__name__)
 _MOST_ATTEMPTS = 100
-_PAUSE = 1.0  # seconds until the store is tried again, when its disk is full
+_PAUSE = 1.0  # seconds until the store is tried again, when it cannot be used
 
 
 class Work(Protocol):
@@ -112,10 +112,17 @@ class JobRunner:
     def _serve(self) -> None:
         while True:
             with self._changed:
-                while (taken := self._take()) is None:
+                taken, patience = None, None
+                try:
+                    taken = self._take()
+                except (OSError, JobError) as error:
+                    _LOG.error("the jobs that wait cannot be read: %s", error)
+                    patience = _PAUSE
+                if taken is None:
                     if self._draining.is_set():
                         return
-                    self._changed.wait()
+                    self._changed.wait(patience)
+                    continue
             self._run(*taken)
             with self._changed:
                 del self._running[taken[0].id]

@@ -4,13 +4,15 @@ A caller sees its own jobs alone: those of others are not found.
 """
 
 import hashlib
+import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 import grpc
 
-from speccompact.errors import ArgumentError, SpecCompactError
+from speccompact.errors import ArgumentError, JobError, SpecCompactError
 from speccompact.streams.engine import Engines
 from speccompact_grpc.callers import current_caller
 from speccompact_grpc.calls import Call
@@ -26,6 +28,7 @@ from speccompact_grpc.refusals import Refusal
 from speccompact_grpc.v1 import speccompact_pb2 as pb
 from speccompact_grpc.v1 import speccompact_pb2_grpc as pb_grpc
 
+_LOG = logging.getLogger(__name__)
 _MOST_ON_A_PAGE: Final = 1000
 _PAGE: Final = 100
 _PAGE_BYTES: Final = 1 << 20
@@ -104,11 +107,13 @@ class JobService(pb_grpc.JobServiceServicer):
                 grpc.StatusCode.RESOURCE_EXHAUSTED, "SIZE", f"spec has {len(spec)} bytes; {_SPEC_BYTES} are taken"
             )
         priority = caller.granted(request.priority)
-        known = self._store.keyed(caller.name, request.idempotency_key)
+        with _store_in_use():
+            known = self._store.keyed(caller.name, request.idempotency_key)
+        if known is None:
+            self._check(request.spec)
         try:
-            if known is None:
-                self._work.check(self._work.request(request.spec))
-            record, new = self._store.submit(caller.name, request.idempotency_key, priority, spec)
+            with _store_in_use():
+                record, new = self._store.submit(caller.name, request.idempotency_key, priority, spec)
         except KeyTaken:
             raise Refusal(
                 grpc.StatusCode.ALREADY_EXISTS, "EXISTS", "another request has used this idempotency key"
@@ -120,10 +125,9 @@ class JobService(pb_grpc.JobServiceServicer):
                 "too many jobs are waiting; try again later",
                 retry_seconds=_RETRY_SECONDS,
             ) from None
-        except (PathRefused, SpecCompactError, OSError) as error:
-            raise self._work.refuse(error) from None
         if new:
-            self._board.change(record)
+            with _store_in_use():
+                self._board.change(record)
             self._runner.wake()
         return pb.SubmitJobResponse(job=_message(self._board.current(record)))
 
@@ -149,7 +153,9 @@ class JobService(pb_grpc.JobServiceServicer):
         size = request.page_size or _PAGE
         answer = pb.ListJobsResponse()
         room = _PAGE_BYTES
-        for record in self._store.page(owner, states, before, size + 1):
+        with _store_in_use():
+            records = self._store.page(owner, states, before, size + 1)
+        for record in records:
             job = _message(self._board.current(record))
             room -= job.ByteSize()
             if len(answer.jobs) == size or (answer.jobs and room < 0):
@@ -184,15 +190,40 @@ class JobService(pb_grpc.JobServiceServicer):
 
     def CancelJob(self, request: pb.CancelJobRequest, context: grpc.ServicerContext) -> pb.CancelJobResponse:
         """See the proto file."""
-        record = self._runner.cancel(self._own(request.id).id)
+        own = self._own(request.id)
+        with _store_in_use():
+            record = self._runner.cancel(own.id)
         return pb.CancelJobResponse(job=_message(self._board.current(record)))
+
+    def _check(self, spec: pb.JobSpec) -> None:
+        """Look at what a job is to do, before it is taken on."""
+        try:
+            self._work.check(self._work.request(spec))
+        except (PathRefused, SpecCompactError, OSError) as error:
+            raise self._work.refuse(error) from None
 
     def _own(self, id: str, owner: str | None = None) -> JobRecord:
         """Return a job of the caller's."""
-        record = self._board.record(id) if _ID.fullmatch(id) else None
+        with _store_in_use():
+            record = self._board.record(id) if _ID.fullmatch(id) else None
         if record is None or record.owner != (current_caller().name if owner is None else owner):
             raise Refusal(grpc.StatusCode.NOT_FOUND, "JOB", "there is no such job")
         return record
+
+
+@contextmanager
+def _store_in_use() -> Iterator[None]:
+    """Tell the log alone what is wrong with the file of the jobs: where it is, is nobody's business."""
+    try:
+        yield
+    except (JobError, OSError) as error:
+        _LOG.error("the file of the jobs cannot be used: %s", error)
+        why = error.strerror if isinstance(error, OSError) else None
+        raise Refusal(
+            grpc.StatusCode.FAILED_PRECONDITION,
+            "SYSTEM",
+            f"the service cannot use its file of jobs: {why or 'its log says more'}",
+        ) from None
 
 
 def _message(record: JobRecord) -> pb.Job:

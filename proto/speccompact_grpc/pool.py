@@ -5,6 +5,7 @@ text is not kept waiting by a large one; those of a frame with a memory come all
 epochs side by side. Each kind has half of the places while the other wants more: neither can keep the other out.
 """
 
+import copy
 import threading
 import time
 from collections.abc import Callable
@@ -126,14 +127,16 @@ class Pool:
         return min(max(tokens / self._rate if self._rate else 1.0, _LEAST_RETRY_S), _MOST_RETRY_S)
 
     def _serve(self) -> None:
-        while self._prepare():
+        while True:
             try:
+                if not self._prepare():
+                    return
                 self._step()
-            except Exception as error:  # whatever it is, threads wait for an answer
+            except Exception as error:  # whatever it is, threads wait for an answer, and others are going to
                 with self._changed:
                     for order in self._active:
                         self._batch.drop(order.cohort)
-                        self._end(order, error)
+                        self._end(order, _own(error))
                     self._active = []
 
     def _prepare(self) -> bool:
@@ -149,12 +152,14 @@ class Pool:
     def _reap(self) -> None:
         """Let go of orders whose calls cannot go on."""
         now = time.monotonic()
-        for order in [*self._plain, *self._frames, *self._active]:
-            failure = order.call.failure(now)
+        ended: set[Order] = set()
+        for order in dict.fromkeys([*self._plain, *self._frames, *self._active]):
+            failure = order.call.failure(now)  # asked once: it may be cancelled at any moment
             if failure is not None:
+                ended.add(order)
                 self._batch.drop(order.cohort)
                 self._end(order, failure)
-        self._active = [order for order in self._active if order.call.failure(now) is None]
+        self._active = [order for order in self._active if order not in ended]
 
     def _end(self, order: Order, failure: BaseException | None) -> None:
         if order.waiting:
@@ -232,3 +237,11 @@ class Pool:
                 else:
                     left.append(order)
             self._active = left
+
+
+def _own(error: Exception) -> Exception:
+    """Return an error for one of several threads: with one for all, each would hold what the others are at."""
+    try:
+        return copy.copy(error).with_traceback(error.__traceback__)
+    except Exception:  # not every error can be made again
+        return RuntimeError(f"{type(error).__name__}: {error}").with_traceback(error.__traceback__)

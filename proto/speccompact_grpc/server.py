@@ -95,6 +95,7 @@ class Server:
             self.metrics_port = _metrics_port(config, metrics, undo)
             self._models = ServedModels.load(config.models, options, config.places, config.queue_slots, observer)
             undo.callback(self._models.close)
+            self._page_calls: set[Call] = set()
             self.web_port = self._web_port(load, observer, tokens, undo)
             self._add_services(observer)
             self._closing = undo.pop_all()
@@ -169,14 +170,19 @@ class Server:
         most = min(_PAGE_BYTES, config.max_text_bytes)
 
         def analysed(content: bytes, level: int, caller: Caller) -> Found:
-            with _page_call(observer, caller) as call:
+            with _page_call(observer, caller, self._page_calls) as call:
                 return analyse(content, level, models.default.name, ServiceEngines(models, call))
 
         def restored(archive: bytes, caller: Caller) -> Found:
-            with _page_call(observer, caller) as call:
+            with _page_call(observer, caller, self._page_calls) as call:
                 return restore(archive, most, ServiceEngines(models, call))
 
+        def give_up() -> None:
+            for call in self._page_calls.copy():
+                call.cancel()
+
         web = WebPort(host, port, analysed, restored, load, tokens, most)
+        undo.callback(give_up)  # the models would else be kept until the last of them is done
         undo.callback(web.close)
         return web.port
 
@@ -187,18 +193,21 @@ class Server:
 
 
 @contextlib.contextmanager
-def _page_call(observer: Observer, caller: Caller) -> Iterator[Call]:
-    """Yield a call for the pool, and tell of it as of an RPC named "Page"."""
+def _page_call(observer: Observer, caller: Caller, running: set[Call]) -> Iterator[Call]:
+    """Yield a call for the pool that is among those running, and tell of it as of an RPC named "Page"."""
     began, code = time.monotonic(), "OK"
+    call = Call(caller.name, caller.granted(0), began + _PAGE_SECONDS)
+    running.add(call)
     observer.began(_PAGE)
     try:
-        yield Call(caller.name, caller.granted(0), began + _PAGE_SECONDS)
+        yield call
     except Exception as error:
         code = refusal(error).code.name
         if isinstance(error, CallEnded):
             raise ServiceError(str(error)) from error
         raise
     finally:
+        running.discard(call)
         observer.ended(_PAGE, code, time.monotonic() - began)
 
 

@@ -50,7 +50,9 @@ class ServiceConfig:
     max_message_bytes: int = _setting(4 << 20, "Longest message in or out.", 1 << 16)
     max_text_bytes: int = _setting(1 << 20, "Longest content of CompressText, DecompressText and CompressMany.", 1)
     max_call_bytes: int = _setting(1 << 30, "Content of one stream, in or out; 0 for any amount.", 0)
-    max_call_seconds: float = _setting(3600.0, "Longest time of a call that sets no deadline; 0 for any time.", 0)
+    max_call_seconds: float = _setting(
+        3600.0, "Longest time of a call that sets no deadline, watches apart; 0 for any time.", 0
+    )
     idle_seconds: float = _setting(300.0, "How long a caller is waited for to send or to read; 0 for ever.", 0)
     drain_seconds: float = _setting(30.0, "How long running calls may go on after SIGTERM.", 0)
     jobs: str = _setting("", "SQLite file of archive jobs; without one, jobs are refused.")

@@ -42,6 +42,11 @@ class Tokens:
         """Bind SHA-256 digests (32 bytes) to callers."""
         self._callers = dict(callers)
 
+    def bearer(self, authorization: str) -> Caller | None:
+        """Return whom a header "Bearer TOKEN" stands for."""
+        scheme, _, token = authorization.partition(" ")
+        return self.caller(token.strip()) if scheme.lower() == "bearer" else None
+
     def caller(self, token: str) -> Caller | None:
         """Return whom a token stands for. The time that it takes tells nothing about any token."""
         digest = hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()

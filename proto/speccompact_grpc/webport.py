@@ -185,10 +185,12 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
                 f"the page takes {self.server.max_bytes:,} bytes at most; the command line takes any number",
             )
+        body = self.rfile.read(int(length))  # before others have to wait for it: it may come slowly
+        if len(body) < int(length):
+            raise _Refused(HTTPStatus.BAD_REQUEST, "the request ends before its body does")
         if not self.server.works.acquire(blocking=False):
             raise _Refused(HTTPStatus.TOO_MANY_REQUESTS, "others are trying texts at the moment; try again soon")
         try:
-            body = self.rfile.read(int(length))
             if path == "/api/restore":
                 return self.server.restore(body, caller)
             return self.server.analyse(body, int(level), caller)
@@ -210,8 +212,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def _caller(self) -> Caller:
         if self.server.tokens is None:
             return ANONYMOUS
-        scheme, _, token = self.headers.get("Authorization", "").partition(" ")
-        caller = self.server.tokens.caller(token.strip()) if scheme.lower() == "bearer" else None
+        caller = self.server.tokens.bearer(self.headers.get("Authorization", ""))
         if caller is None:
             raise _Refused(HTTPStatus.UNAUTHORIZED, "this service asks for a token; give one and try again")
         return caller

@@ -17,6 +17,8 @@ class Limits:
         frame_tokens: symbols of the model slots of one frame, at most; bounds the target's cache.
             With a memory it also bounds the longest model slot times their number: all of them are held at once.
         frame_slots: slots of one frame, at most.
+        frames: frames and parts of the whole input, at most, for those who hold what they have read of each; None means
+            no bound.
         table_bits: log2 of the entries of a memory's table of contexts, at most; 22 bytes an entry.
     """
 
@@ -25,6 +27,7 @@ class Limits:
     frame_tokens: int = MAX_FRAME_TOKENS
     frame_slots: int = MAX_FRAME_SLOTS
     table_bits: int = MAX_TABLE_BITS
+    frames: int | None = None
 
     def __post_init__(self) -> None:
         for name, value, most in (
@@ -33,6 +36,7 @@ class Limits:
             ("frame_tokens", self.frame_tokens, MAX_FRAME_TOKENS),
             ("frame_slots", self.frame_slots, MAX_FRAME_SLOTS),
             ("table_bits", self.table_bits, MAX_TABLE_BITS),
+            ("frames", self.frames, None),
         ):
             if value is not None and (value < 0 or (most is not None and value > most)):
                 bound = "0 or more" if most is None else f"0 to {most}"

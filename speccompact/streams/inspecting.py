@@ -10,6 +10,7 @@ from speccompact.container.framing import Frame
 from speccompact.container.limits import Limits
 from speccompact.container.seekable import FrameReader
 from speccompact.container.source import Source
+from speccompact.errors import LimitError
 from speccompact.streams.advising import advising
 
 
@@ -143,7 +144,7 @@ def inspect_file(stream: BinaryIO, limits: Limits) -> FileInfo:
 
     Raises:
         FormatError: the structure is damaged. Payload and content checks are not compared.
-        LimitError: a frame is larger than the limits allow.
+        LimitError: a frame is larger than the limits allow, or there are too many.
     """
     source = Source(stream)
     reader = FrameReader(source, limits)
@@ -155,6 +156,8 @@ def inspect_file(stream: BinaryIO, limits: Limits) -> FileInfo:
                 parts.append(_part_info(frame.header))
             if frame.head.slots:
                 frames.append(_frame_info(frame))
+            if limits.frames is not None and len(parts) + len(frames) > limits.frames:
+                raise LimitError(f"it has more than {limits.frames} frames and parts, which is the limit")
             reader.pass_over(frame)
     return FileInfo(FORMAT_VERSION, reader.source.offset, reader.base, tuple(parts), tuple(frames))
 

@@ -217,6 +217,16 @@ def test_inspect_and_models(served: Served) -> None:
     assert model.digest.startswith(info.model_digests[0])
 
 
+def test_inspect_describes_a_bounded_number_of_parts(served: Served) -> None:
+    archive = alone(b"x", 1) * ((1 << 15) + 1)
+    start = pb.InspectRequest(start=pb.InspectStart())
+    with pytest.raises(grpc.RpcError) as caught:
+        served.stub.Inspect(
+            iter([start, *(pb.InspectRequest(data=piece) for piece in pieces_of(archive, 1 << 16))]), timeout=_SECONDS
+        )
+    assert caught.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
 def test_a_call_of_a_few_bytes_comes_through_beside_cancelled_ones(served: Served) -> None:
     """Half of the callers give up at once; the others' bytes are right, and no slot stays behind."""
     archive = alone(text(1500, 8), 1, slot_tokens=64)

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from speccompact import api
-from speccompact.errors import DamagedError, TruncatedError
+from speccompact.container.limits import Limits
+from speccompact.errors import DamagedError, LimitError, TruncatedError
 from tests.archives import MIXED, SLOT_TOKENS, Pipe, noise, small
 from tests.fakes import FakeEngines, prose
 
@@ -68,6 +69,14 @@ def test_the_charset_of_a_text_shows() -> None:
     text = prose(4000).decode().encode("utf-16-le")
     info = api.inspect(api.compress(text, slot_tokens=SLOT_TOKENS, engines=FakeEngines()))
     assert {charset for frame in info.frames for charset in frame.charsets} == {1}
+
+
+def test_frames_and_parts_are_bounded_where_it_is_asked_for() -> None:
+    twice = ARCHIVE * 2
+    count = len(api.inspect(twice).frames) + 2
+    assert len(api.inspect(twice, limits=Limits(frames=count)).parts) == 2
+    with pytest.raises(LimitError, match="frames and parts"):
+        api.inspect(twice, limits=Limits(frames=count - 1))
 
 
 def test_an_empty_content_has_no_frames() -> None:

@@ -242,6 +242,22 @@ def test_a_call_without_a_deadline_ends_some_time() -> None:
         sent.put(None)
 
 
+def test_a_watch_lasts_as_long_as_its_job() -> None:
+    class Renamed(PassiveStage):
+        def begin(self, call: ServedCall) -> None:
+            call.method = "WatchJob"
+
+    recorder, attendance = Recorder(), Attendance(0, 100)
+    with echo_server([recorder, Renamed(), attendance]) as client:
+        sent: queue.Queue[BytesValue | None] = queue.Queue()
+        watch = client.kind("chat")(iter(sent.get, None))
+        sent.put(BytesValue(value=b"x"))
+        next(watch)
+        assert attendance.sweep(recorder.began[0].began + 1e6) == 0
+        sent.put(None)
+        assert list(watch) == []
+
+
 @pytest.fixture
 def lines() -> Iterator[io.StringIO]:
     stream = io.StringIO()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from speccompact.errors import DamagedError
+from speccompact.errors import DamagedError, JobError
 from speccompact_grpc import jobrunner
 from speccompact_grpc.jobboard import JobBoard
 from speccompact_grpc.jobcontrol import JobControl
@@ -235,6 +235,22 @@ def test_what_came_of_a_job_is_kept_when_the_disk_has_room_again(bench: Bench, m
     assert bench.wait(id).state == JobState.SUCCEEDED
     assert failures == []
     assert bench.works.ran == [b"/a"]
+
+
+def test_jobs_run_again_when_their_file_can_be_read_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    queued, failures = bench.store.queued, [JobError("it is damaged"), OSError("no answer")]
+
+    def broken() -> list[JobRecord]:
+        if failures:
+            raise failures.pop()
+        return queued()
+
+    monkeypatch.setattr(bench.store, "queued", broken)
+    monkeypatch.setattr(jobrunner, "_PAUSE", 0.001)
+    id = bench.submit(b"/a")
+    bench.runner.start()
+    assert bench.wait(id).state == JobState.SUCCEEDED
+    assert failures == []
 
 
 def test_a_job_that_ends_the_service_each_time_is_given_up(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """Jobs over the wire, with the model that is none: what they make, and what a caller may ask and see."""
 
+import errno
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -12,8 +13,10 @@ from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
 import speccompact
+from speccompact.errors import JobError
 from speccompact_grpc.calls import Call
 from speccompact_grpc.jobservice import JobService
+from speccompact_grpc.jobstore import JobStore
 from speccompact_grpc.v1 import speccompact_pb2 as pb
 from speccompact_grpc.v1 import speccompact_pb2_grpc as pb_grpc
 from tests.archive_trees import facts, make_tree, opened, pack
@@ -253,6 +256,29 @@ def test_lists_come_in_pages(tmp_path: Path, data: Path) -> None:
             pb.ListJobsRequest(states=[77]),  # type: ignore[list-item]
         ):
             assert refused(lambda request=request: stub.ListJobs(request))[0] == Code.INVALID_ARGUMENT  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "full", "/secret/jobs"), JobError("/secret/jobs is damaged")])
+def test_a_file_of_jobs_that_cannot_be_used_is_told_without_its_path(
+    stub: Stub, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def broken(*_: object) -> None:
+        raise error
+
+    for name in ("keyed", "submit", "get", "page"):
+        monkeypatch.setattr(JobStore, name, broken)
+    calls: list[Callable[[], object]] = [
+        lambda: submit(stub, compress()),
+        lambda: stub.GetJob(pb.GetJobRequest(id="0" * 32)),
+        lambda: stub.ListJobs(pb.ListJobsRequest()),
+        lambda: stub.CancelJob(pb.CancelJobRequest(id="0" * 32)),
+        lambda: list(stub.WatchJob(pb.WatchJobRequest(id="0" * 32))),
+    ]
+    for call in calls:
+        with pytest.raises(grpc.RpcError) as caught:
+            call()
+        assert caught.value.code() == Code.FAILED_PRECONDITION
+        assert "secret" not in str(caught.value.details())
 
 
 def test_a_key_finds_the_job_again(stub: Stub) -> None:

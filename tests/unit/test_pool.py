@@ -242,6 +242,70 @@ def test_a_fault_in_a_pass_is_told_and_the_pool_goes_on(monkeypatch: pytest.Monk
         assert decode(made, SLOTS, LANES) == [slot.tolist() for slot in SLOTS]
 
 
+def test_each_caller_gets_an_error_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Odd(Exception):
+        def __init__(self, one: int, other: int) -> None:
+            super().__init__("odd")
+
+    for fault, kind in ((ValueError("a fault"), ValueError), (Odd(1, 2), RuntimeError)):
+
+        def broken(batch: SlotBatch, fault: Exception = fault) -> int:
+            if batch.free:  # until both are there
+                time.sleep(0.001)
+                return 0
+            raise fault
+
+        with pool(places=8) as made, monkeypatch.context() as patch, ThreadPoolExecutor(2) as threads:
+            patch.setattr(SlotBatch, "step", broken)
+            calls = [threads.submit(decode, made, SLOTS, LANES) for _ in range(2)]
+            one, other = (call.exception(_SECONDS) for call in calls)
+        assert type(one) is type(other) is kind
+        assert one is not other
+
+
+def test_a_fault_while_places_are_given_is_told_and_the_pool_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(batch: SlotBatch, lane: bytes, tokens: int, cohort: object) -> int:
+        raise MemoryError
+
+    with pool() as made:
+        with monkeypatch.context() as patch, ThreadPoolExecutor(1) as threads:
+            patch.setattr(SlotBatch, "submit_decode", broken)
+            with pytest.raises(MemoryError):
+                threads.submit(decode, made, SLOTS, LANES).result(_SECONDS)
+        assert decode(made, SLOTS, LANES) == [slot.tolist() for slot in SLOTS]
+        assert made.idle
+
+
+class Fickle(Call):
+    """A call that is cancelled between two looks at it, as soon as it is at work."""
+
+    def __init__(self, gate: Gate) -> None:
+        super().__init__("fickle")
+        self._gate, self._looked = gate, False
+
+    def failure(self, now: float | None = None) -> CallEnded | None:
+        if self._gate.passes and self._looked:
+            self.cancel()
+        self._looked = bool(self._gate.passes)
+        return super().failure(now)
+
+
+def test_a_call_that_is_cancelled_at_any_moment_gets_its_answer() -> None:
+    gate = Gate()
+    with pool(gate=gate) as made:
+        slots, fickle = [text_symbols(500, 1)], Fickle(gate)
+        done = threading.Event()
+
+        def call() -> None:
+            with pytest.raises(Cancelled):
+                decode(made, slots, encode(slots), fickle)
+            done.set()
+
+        threading.Thread(target=call, daemon=True).start()
+        assert done.wait(_SECONDS / 4)
+        assert made.idle
+
+
 def test_a_pool_that_closes_takes_nothing_on() -> None:
     with pool() as made:
         made.close()

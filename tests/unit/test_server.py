@@ -21,6 +21,7 @@ from speccompact.api import compress
 from speccompact.errors import ArgumentError, ModelMissingError
 from speccompact_grpc.server import COMPRESSION, JOBS, Server
 from speccompact_grpc.serviceconfig import ServiceConfig
+from speccompact_grpc.serviceengines import ServiceEngines
 from speccompact_grpc.v1 import speccompact_pb2 as pb
 from speccompact_grpc.v1.speccompact_pb2_grpc import CompressionServiceStub, JobServiceStub
 from tests.certificates import Authority
@@ -282,3 +283,29 @@ def test_draining_does_not_wait_for_those_who_never_end() -> None:
         server.drain()
         assert code_of(lambda: list(answers)) in (grpc.StatusCode.CANCELLED, grpc.StatusCode.UNAVAILABLE)
         sent.put(None)
+
+
+def test_draining_ends_what_the_page_is_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, ended = threading.Event(), threading.Event()
+
+    def endless(_content: bytes, _level: int, _model: str, engines: ServiceEngines) -> dict[str, Any]:
+        begun.set()
+        try:
+            while True:
+                engines._call.check()
+        finally:
+            ended.set()
+
+    monkeypatch.setattr("speccompact_grpc.server.analyse", endless)
+    with running(web="127.0.0.1:0", drain_seconds=0.1) as server:
+        request = urllib.request.Request(f"http://127.0.0.1:{server.web_port}/api/analyse", b"x", method="POST")
+
+        def ask() -> None:
+            with contextlib.suppress(OSError):
+                urllib.request.urlopen(request, timeout=SECONDS)
+
+        asking = threading.Thread(target=ask)
+        asking.start()
+        assert begun.wait(SECONDS)
+    assert ended.wait(SECONDS)
+    asking.join(SECONDS)

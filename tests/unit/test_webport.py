@@ -5,6 +5,7 @@ import hashlib
 import http.client
 import json
 import re
+import socket
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from importlib import resources
@@ -127,6 +128,22 @@ def test_analysing_asks_for_a_token_where_there_are_some() -> None:
         assert asked(port, "GET", "/api/load")[0] == 200
     finally:
         port.close()
+
+
+def test_those_who_send_slowly_keep_nobody_waiting(port: WebPort) -> None:
+    slow = [http.client.HTTPConnection("127.0.0.1", port.port, timeout=30) for _ in range(4)]
+    try:
+        for connection in slow:
+            connection.putrequest("POST", "/api/analyse")
+            connection.putheader("Content-Length", "5")
+            connection.endheaders(b"a")
+        assert asked(port, "POST", "/api/analyse", b"a word")[0] == 200
+        sock: Any = slow[0].sock
+        sock.shutdown(socket.SHUT_WR)
+        assert slow[0].getresponse().status == 400
+    finally:
+        for connection in slow:
+            connection.close()
 
 
 class Outline(HTMLParser):
