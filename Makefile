@@ -26,8 +26,11 @@ $(VENV)/run.stamp: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP_INSTALL) --editable .
 	@touch $@
 
+# EXTRAS=dev,ray brings Ray, too, without which its tests are skipped.
+EXTRAS ?= dev
+
 $(VENV)/dev.stamp: $(VENV)/run.stamp
-	$(PIP_INSTALL) --editable '.[dev]'
+	$(PIP_INSTALL) --editable '.[$(EXTRAS)]'
 	@touch $@
 
 demo: $(VENV)/run.stamp
